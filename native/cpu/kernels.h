@@ -1,0 +1,54 @@
+// The kernels of one instruction set, as a table of functions. kernels/*.cc are compiled once per
+// instruction set, each time in a namespace of its own; isa.cc picks a table when the module loads.
+#pragma once
+
+#include <cstdint>
+
+#include "view.h"
+
+namespace needle {
+
+enum class UnaryOp : uint8_t;   // one entry per line of common/elementwise.def
+enum class BinaryOp : uint8_t;
+enum class ReduceOp : uint8_t { sum, prod, max, min, any, all };
+enum class ArgOp : uint8_t { argmax, argmin };
+enum class ScanOp : uint8_t { cumsum, cumprod };
+enum class ScatterOp : uint8_t { set, add };
+enum class RandomOp : uint8_t { uniform, normal };
+
+struct KernelTable {
+  const char* name;  // "baseline", "avx2", "avx512", "neon"
+
+  // elementwise.cc: inputs already broadcast to out's shape (strides 0)
+  void (*fill)(const View& out, double value, int64_t int_value);
+  void (*copy)(const View& out, const View& a);
+  void (*unary)(UnaryOp op, const View& out, const View& a);
+  void (*binary)(BinaryOp op, const View& out, const View& a, const View& b);
+  void (*where)(const View& out, const View& cond, const View& a, const View& b);
+  void (*random)(RandomOp op, const View& out, uint64_t seed, uint64_t offset);
+
+  // reduce.cc
+  void (*reduce)(ReduceOp op, const View& out, const View& a);
+  void (*arg_reduce)(ArgOp op, const View& out, const View& a, int axis);
+  void (*scan)(ScanOp op, const View& out, const View& a, int axis);
+
+  // matmul.cc: a and b have out's number of axes, batch axes already broadcast
+  void (*matmul)(const View& out, const View& a, const View& b);
+
+  // index.cc: the indices already broadcast to out's first J axes; n_indices = K
+  void (*gather)(const View& out, const View& a, const View* indices, int n_indices);
+  void (*scatter)(ScatterOp op, const View& out, const View* indices, int n_indices, const View& a);
+
+  // sort.cc
+  void (*argsort)(const View& out, const View& a, int axis, bool descending);
+  void (*searchsorted)(const View& out, const View& sorted, const View& values, bool right);
+  int64_t (*count_nonzero)(const View& a);
+  void (*nonzero)(const View& a, int64_t* coordinates);  // count * ndim, C order
+};
+
+const KernelTable& kernels();  // the table in use
+
+// Out of line, so that per-ISA objects define no inline library code (see docs/design.md).
+[[noreturn]] void throw_index_error(int position, int64_t value, int64_t size);
+
+}  // namespace needle

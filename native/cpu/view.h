@@ -1,0 +1,26 @@
+// A strided view of memory: what every kernel takes. Plain data, validated by the bindings.
+#pragma once
+
+#include <cstdint>
+
+#include "../common/dtype.h"
+
+namespace needle {
+
+constexpr int kMaxDims = 32;
+
+struct View {
+  char* data;    // address of the element at index (0, ..., 0)
+  DType dtype;
+  int ndim;
+  int64_t shape[kMaxDims];
+  int64_t strides[kMaxDims];  // in elements; 0 for broadcast axes, may be negative
+
+  int64_t size() const {
+    int64_t n = 1;
+    for (int i = 0; i < ndim; ++i) n *= shape[i];
+    return n;
+  }
+};
+
+}  // namespace needle

@@ -1,0 +1,155 @@
+"""The course's device functions (`ewise_add`, `compact`, ...) on raw handles.
+
+Course code calls these on a device: `cpu().ewise_add(a, b, out)`, with compact float32 handles.
+Each is a view of the handles and one kernel of protocol.py, so every device has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dtype import DType, bool_, float32
+
+TILE = 8  # __tile_size__: the side of the square tiles that matmul_tiled takes
+
+
+class _View(NamedTuple):
+    """The plainest operand: a strided view of a handle."""
+
+    _handle: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    dtype: DType = float32
+
+
+def _flat(handle: Any) -> _View:
+    return _View(handle, (handle.size,), (1,))
+
+
+def _matrix(handle: Any, rows: int, columns: int) -> _View:
+    return _View(handle, (rows, columns), (columns, 1))
+
+
+def _untiled(handle: Any, rows: int, columns: int) -> _View:
+    """A (rows/T, columns/T, T, T) handle seen as (rows/T, T, columns/T, T)."""
+    shape = (rows // TILE, TILE, columns // TILE, TILE)
+    return _View(handle, shape, (columns * TILE, TILE, TILE * TILE, 1))
+
+
+def _array(mod: Any, size: int) -> Any:
+    return mod.empty(size, float32)
+
+
+def _to_numpy(mod: Any, a: Any, shape: Sequence[int], strides: Sequence[int], offset: int) -> Any:
+    return mod.to_numpy(_View(a, tuple(shape), tuple(strides), offset))
+
+
+def _from_numpy(mod: Any, array: np.ndarray[Any, Any], out: Any) -> None:
+    contiguous = np.ascontiguousarray(array, np.float32)
+    mod.copy(_flat(out), _flat(mod.from_numpy(contiguous, float32)))
+
+
+def _fill(mod: Any, out: Any, value: float) -> None:
+    mod.fill(_flat(out), float(value))
+
+
+def _compact(mod: Any, a: Any, out: Any, shape: Any, strides: Any, offset: int) -> None:
+    source = _View(a, tuple(shape), tuple(strides), offset)
+    mod.copy(_View(out, source.shape, _row_major(source.shape)), source)
+
+
+def _ewise_setitem(mod: Any, a: Any, out: Any, shape: Any, strides: Any, offset: int) -> None:
+    target = _View(out, tuple(shape), tuple(strides), offset)
+    mod.copy(target, _View(a, target.shape, _row_major(target.shape)))
+
+
+def _scalar_setitem(
+    mod: Any, size: int, value: float, out: Any, shape: Any, strides: Any, offset: int
+) -> None:
+    mod.fill(_View(out, tuple(shape), tuple(strides), offset), float(value))
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def _unary(mod: Any, a: Any, out: Any, *, kernel: str) -> None:
+    mod.unary(kernel, _flat(out), _flat(a))
+
+
+def _binary(mod: Any, a: Any, b: Any, out: Any, *, kernel: str) -> None:
+    other = float(b) if np.isscalar(b) else _flat(b)
+    mod.binary(kernel, _flat(out), _flat(a), other)
+
+
+def _compare(mod: Any, a: Any, b: Any, out: Any, *, kernel: str) -> None:
+    other = float(b) if np.isscalar(b) else _flat(b)
+    answer = _flat(mod.empty(out.size, bool_))._replace(dtype=bool_)
+    mod.binary(kernel, answer, _flat(a), other)
+    mod.copy(_flat(out), answer)  # 0.0 or 1.0
+
+
+def _matmul(mod: Any, a: Any, b: Any, out: Any, m: int, n: int, p: int) -> None:
+    mod.matmul(_matrix(out, m, p), _matrix(a, m, n), _matrix(b, n, p))
+
+
+def _matmul_tiled(mod: Any, a: Any, b: Any, out: Any, m: int, n: int, p: int) -> None:
+    """out, a, b hold T x T tiles; m, n, p are multiples of T."""
+
+    def dense(handle: Any, rows: int, columns: int) -> _View:
+        tiled = _untiled(handle, rows, columns)
+        copy = mod.empty(rows * columns, float32)
+        mod.copy(_View(copy, tiled.shape, _row_major(tiled.shape)), tiled)
+        return _matrix(copy, rows, columns)
+
+    product = _matrix(mod.empty(m * p, float32), m, p)
+    mod.matmul(product, dense(a, m, n), dense(b, n, p))
+    target = _untiled(out, m, p)
+    mod.copy(target, _View(product._handle, target.shape, _row_major(target.shape)))
+
+
+def _reduce(mod: Any, a: Any, out: Any, reduce_size: int, *, kernel: str) -> None:
+    mod.reduce(kernel, _matrix(out, out.size, 1), _matrix(a, out.size, reduce_size))
+
+
+def _functions() -> dict[str, Callable[..., Any]]:
+    table: dict[str, Callable[..., Any]] = {
+        "Array": _array,
+        "to_numpy": _to_numpy,
+        "from_numpy": _from_numpy,
+        "fill": _fill,
+        "compact": _compact,
+        "ewise_setitem": _ewise_setitem,
+        "scalar_setitem": _scalar_setitem,
+        "scalar_power": partial(_binary, kernel="power"),
+        "matmul": _matmul,
+        "matmul_tiled": _matmul_tiled,
+        "reduce_max": partial(_reduce, kernel="max"),
+        "reduce_sum": partial(_reduce, kernel="sum"),
+    }
+    for name in ("log", "exp", "tanh"):
+        table[f"ewise_{name}"] = partial(_unary, kernel=name)
+    for name, kernel in (("add", "add"), ("mul", "multiply"), ("div", "divide"), ("maximum",) * 2):
+        table[f"ewise_{name}"] = table[f"scalar_{name}"] = partial(_binary, kernel=kernel)
+    for name, kernel in (("eq", "equal"), ("ge", "greater_equal")):
+        table[f"ewise_{name}"] = table[f"scalar_{name}"] = partial(_compare, kernel=kernel)
+    return table
+
+
+FUNCTIONS = _functions()
+
+
+def lookup(name: str, mod: Any) -> Any:
+    """The course's function (or constant) of that name over the kernels `mod`, or None."""
+    if name == "__tile_size__":
+        return TILE
+    return partial(FUNCTIONS[name], mod) if name in FUNCTIONS else None

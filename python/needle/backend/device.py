@@ -1,0 +1,86 @@
+"""Devices: named sets of kernels. `cpu()` native, `cpu_numpy()` reference, `cuda()` to come."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from . import course, reference
+
+
+class BackendDevice:
+    """A device: its name and the module with its kernels (None when it is not available)."""
+
+    __slots__ = ("name", "mod")
+
+    def __init__(self, name: str, mod: Any):
+        self.name = name
+        self.mod = mod
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BackendDevice) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"{self.name}()"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (device_named, (self.name,))
+
+    def __getattr__(self, name: str) -> Any:
+        """The course's functions first, then the kernels themselves."""
+        if self.mod is None:
+            raise RuntimeError(f"[{self.name}] this device is not available on this machine.")
+        found = course.lookup(name, self.mod)
+        return getattr(self.mod, name) if found is None else found
+
+    def enabled(self) -> bool:
+        """Can arrays be made on this device?"""
+        return self.mod is not None
+
+
+@cache
+def cpu() -> BackendDevice:
+    """The CPU through the native core."""
+    from .. import _native
+
+    return BackendDevice("cpu", _native)
+
+
+@cache
+def cpu_numpy() -> BackendDevice:
+    """The CPU through NumPy: the reference."""
+    return BackendDevice("cpu_numpy", reference)
+
+
+@cache
+def cuda() -> BackendDevice:
+    """An NVIDIA GPU. Not available yet: `cuda().enabled()` is False."""
+    return BackendDevice("cuda", None)
+
+
+def default_device() -> BackendDevice:
+    """Where arrays are made when nothing else is said."""
+    return cpu()
+
+
+def all_devices() -> list[BackendDevice]:
+    """Every device that needle knows, enabled or not."""
+    return [cpu(), cuda(), cpu_numpy()]
+
+
+def device_named(name: str | BackendDevice) -> BackendDevice:
+    """The device of that name, "cpu" or "cpu()".
+
+    >>> device_named("cpu_numpy")
+    cpu_numpy()
+    """
+    if isinstance(name, BackendDevice):
+        return name
+    for device in all_devices():
+        if name in (device.name, repr(device)):
+            return device
+    known = ", ".join(d.name for d in all_devices())
+    raise ValueError(f"[device] expected one of {known}, got {name!r}.")

@@ -1,0 +1,163 @@
+"""The contract that a device fulfils: about twenty kernels over strided operands.
+
+An *operand* is anything with `_handle`, `shape`, `strides`, `offset` and `dtype`; strides and offset
+count elements. In practice it is an NDArray. The caller allocates every output (with `empty`),
+checks shapes and dtypes, and raises the user's errors; a device may trust the meaning of what it
+gets, but still refuses operands that reach outside their buffers.
+
+Rules that hold for every kernel:
+
+- Operands may have any strides: transposed, broadcast (0), negative. Outputs never overlap
+  themselves. An output may be the same view as an input of the same shape (in-place), and overlap
+  an input in no other way.
+- Elementwise inputs broadcast against `out.shape` by NumPy's rules.
+- The inputs of one call have one dtype, unless a kernel says otherwise. Python scalars take it.
+- Integers wrap around. float16 and bfloat16 compute in float32 and round once, to nearest even.
+- Results do not depend on the number of threads.
+- Empty arrays (a dimension of 0) and 0-d arrays are ordinary.
+
+`reference.py` is this contract in NumPy: where words and reference disagree, the reference is right.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..dtype import DType
+
+Scalar = bool | int | float
+
+
+class Handle(Protocol):
+    """A typed, flat piece of device memory."""
+
+    size: int  # in elements
+
+    def ptr(self) -> int: ...
+
+
+class Operand(Protocol):
+    """A strided view of a handle."""
+
+    _handle: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: DType
+
+
+UNARY = (
+    # the same dtype in and out
+    "negative", "abs", "sign", "square", "relu", "floor", "ceil", "round", "invert",
+    # floating only
+    "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh",
+    "sigmoid", "erf",
+    # any dtype in, bool out
+    "isnan", "isinf", "isfinite", "logical_not",
+)  # fmt: skip
+
+BINARY = (
+    # the same dtype in and out; divide is for floating dtypes, floor_divide and remainder have
+    # Python's sign rule, maximum and minimum propagate NaN
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power",
+    "maximum", "minimum",
+    # integers and bool
+    "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
+    # any dtype in, bool out
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "logical_and", "logical_or", "logical_xor",
+)  # fmt: skip
+
+REDUCE = ("sum", "prod", "max", "min", "any", "all")
+
+
+class Backend(Protocol):
+    """The kernels of one device."""
+
+    # memory ---------------------------------------------------------------------------------
+
+    def empty(self, size: int, dtype: DType) -> Handle:
+        """A new handle of `size` elements, uninitialised. MemoryError when there is no room."""
+
+    def from_numpy(self, array: np.ndarray[Any, Any], dtype: DType) -> Handle:
+        """A new handle with a copy of a C-contiguous array (stored as `dtype.storage`)."""
+
+    def to_numpy(self, a: Operand) -> np.ndarray[Any, Any]:
+        """A new C-contiguous array with a's elements; bfloat16 widens to float32."""
+
+    # elementwise ----------------------------------------------------------------------------
+
+    def fill(self, out: Operand, value: Scalar) -> None:
+        """out[...] = value"""
+
+    def copy(self, out: Operand, a: Operand) -> None:
+        """out[...] = a, cast to out.dtype as NumPy's astype does (floats to ints truncate)."""
+
+    def unary(self, name: str, out: Operand, a: Operand) -> None:
+        """out = name(a), a name of UNARY."""
+
+    def binary(self, name: str, out: Operand, a: Operand | Scalar, b: Operand | Scalar) -> None:
+        """out = name(a, b), a name of BINARY; at most one of a, b is a Python scalar."""
+
+    def where(self, out: Operand, cond: Operand, a: Operand, b: Operand) -> None:
+        """out = a where cond (bool) else b; a, b and out share a dtype."""
+
+    # reductions -----------------------------------------------------------------------------
+
+    def reduce(self, name: str, out: Operand, a: Operand) -> None:
+        """Reduce the axes where out.shape is 1 (out has a's number of axes), a name of REDUCE.
+
+        sum and prod: a.dtype may differ from out.dtype, elements are cast to it. any, all: out is
+        bool. An empty sum is 0, an empty prod 1; max and min propagate NaN and are never empty."""
+
+    def arg_reduce(self, name: str, out: Operand, a: Operand, axis: int) -> None:
+        """argmax, argmin along one axis (out.shape[axis] == 1, int64): the first one; NaN wins."""
+
+    def scan(self, name: str, out: Operand, a: Operand, axis: int) -> None:
+        """cumsum, cumprod along one axis; a.dtype may differ from out.dtype as in reduce."""
+
+    # linear algebra -------------------------------------------------------------------------
+
+    def matmul(self, out: Operand, a: Operand, b: Operand) -> None:
+        """out (..., M, N) = a (..., M, K) @ b (..., K, N); the leading axes broadcast against out's.
+
+        Half precision accumulates in float32; bool means any(a & b)."""
+
+    # indexing and order ---------------------------------------------------------------------
+
+    def gather(self, out: Operand, a: Operand, indices: tuple[Operand, ...]) -> None:
+        """out[j..., r...] = a[i1[j...], ..., iK[j...], r...] for K int64 index operands.
+
+        The indices broadcast against out's leading axes J = out.ndim - (a.ndim - K). Negative
+        indices count from the end; others outside an axis raise IndexError before anything is
+        written."""
+
+    def scatter(self, name: str, out: Operand, indices: tuple[Operand, ...], a: Operand) -> None:
+        """The reverse: out[i1[j...], ..., iK[j...], r...] (name) a[j..., r...], in order of j.
+
+        name is "set" (the last one wins) or "add". Indices are checked as in gather."""
+
+    def argsort(self, out: Operand, a: Operand, axis: int, descending: bool) -> None:
+        """Stable order along one axis, int64; NaN counts as the largest."""
+
+    def searchsorted(self, out: Operand, sorted_: Operand, values: Operand, right: bool) -> None:
+        """out (int64) = where each value would go into the sorted 1-D operand."""
+
+    def nonzero(self, a: Operand) -> Handle:
+        """The coordinates of a's true elements in C order: an int64 handle of count * a.ndim."""
+
+    # random ---------------------------------------------------------------------------------
+
+    def random(self, name: str, out: Operand, seed: int, offset: int) -> None:
+        """Fill a compact floating out from the Philox 4x32-10 stream of `seed` (64 bits).
+
+        Word w of the stream is lane w % 4 of the block with counter w // 4. Element i takes
+
+        - "uniform", in [0, 1): word offset + i as (w >> 8) * 2**-24; float64 takes the words
+          w1, w2 = 2 * (offset + i), + 1 as ((w1 << 32 | w2) >> 11) * 2**-53;
+        - "normal": the words w1, w2 = 2 * (offset + i), + 1 as sqrt(-2 ln u1) * cos(2 pi u2) with
+          u1 = ((w1 >> 8) + 1) * 2**-24 and u2 = (w2 >> 8) * 2**-24, in float64, rounded once.
+
+        Half types round the float32 value down, so that 1 is never reached by "uniform"."""

@@ -1,0 +1,321 @@
+"""The device contract in NumPy: the executable specification that other devices must match.
+
+Written to be read, never to be fast. `load` gives an operand's elements in the type that they are
+computed in, `store` rounds a result into place; everything else is a table of NumPy functions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..dtype import DType, bfloat16, bool_, dtype_of, float16
+from .protocol import Operand, Scalar
+
+Array = np.ndarray[Any, Any]
+
+
+class Handle:
+    """A flat NumPy array and the type that its elements stand for."""
+
+    __slots__ = ("array", "dtype")
+
+    def __init__(self, array: Array, dtype: DType):
+        self.array = array
+        self.dtype = dtype
+
+    @property
+    def size(self) -> int:
+        return self.array.size
+
+    def ptr(self) -> int:
+        return self.array.ctypes.data
+
+
+def widen(bits: Array) -> Array:
+    """bfloat16 bits -> float32: the upper half of the word."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def narrow(values: Array) -> Array:
+    """float32 -> bfloat16 bits, to nearest even; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(values), 0x7FC0 | (bits >> 16), rounded).astype(np.uint16)
+
+
+def view(operand: Operand) -> Array:
+    """The operand's storage as a NumPy view (NumPy refuses one that leaves the buffer)."""
+    flat, size = operand._handle.array, operand.dtype.itemsize
+    if 0 in operand.shape:
+        return np.empty(operand.shape, flat.dtype)
+    strides = tuple(s * size for s in operand.strides)
+    return np.ndarray(operand.shape, flat.dtype, flat, operand.offset * size, strides)
+
+
+def load(operand: Operand | Scalar, dtype: DType | None = None) -> Any:
+    """The operand's elements, ready to compute with: half types as float32."""
+    if isinstance(operand, (bool, int, float)):
+        assert dtype is not None
+        compute_type = np.float32 if dtype in (bfloat16, float16) else dtype.storage
+        return np.asarray(operand).astype(compute_type)
+    if operand.dtype is bfloat16:
+        return widen(view(operand))
+    if operand.dtype is float16:
+        return view(operand).astype(np.float32)
+    return view(operand)
+
+
+def store(out: Operand, values: Any) -> None:
+    """Round and write: the one place where results become storage."""
+    values = np.asarray(values)
+    if out.dtype is bfloat16:
+        values = narrow(values.astype(np.float32))
+    view(out)[...] = values.astype(out.dtype.storage)
+
+
+# Memory -----------------------------------------------------------------------------------------
+
+
+def empty(size: int, dtype: DType) -> Handle:
+    return Handle(np.empty(size, dtype.storage), dtype)
+
+
+def from_numpy(array: Array, dtype: DType) -> Handle:
+    return Handle(np.array(array, dtype.storage).reshape(-1), dtype)
+
+
+def to_numpy(a: Operand) -> Array:
+    return widen(view(a)) if a.dtype is bfloat16 else view(a).copy(order="C")
+
+
+# Elementwise ------------------------------------------------------------------------------------
+
+
+def _sigmoid(x: Array) -> Array:
+    e = np.exp(-np.abs(x))  # never overflows
+    return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+UNARY: dict[str, Any] = {
+    "negative": lambda x: -x if x.dtype != np.bool_ else ~x,
+    "abs": np.abs,
+    "sign": lambda x: np.sign(x) if x.dtype != np.bool_ else x,
+    "square": np.square,
+    "relu": lambda x: np.maximum(x, x.dtype.type(0)),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "invert": np.invert,
+    "exp": np.exp,
+    "log": np.log,
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "sigmoid": _sigmoid,
+    "erf": lambda x: _erf(x).astype(x.dtype),
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+    "logical_not": np.logical_not,
+}
+
+_UNCHANGED_ON_INTEGERS = ("floor", "ceil", "round")
+
+BINARY: dict[str, Any] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "floor_divide": np.floor_divide,
+    "remainder": np.remainder,
+    "power": np.power,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "left_shift": np.left_shift,
+    "right_shift": np.right_shift,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+}
+
+
+def fill(out: Operand, value: Scalar) -> None:
+    with np.errstate(all="ignore"):
+        store(out, value)
+
+
+def copy(out: Operand, a: Operand) -> None:
+    with np.errstate(all="ignore"):
+        store(out, load(a))
+
+
+def unary(name: str, out: Operand, a: Operand) -> None:
+    if name in _UNCHANGED_ON_INTEGERS and not a.dtype.is_floating:
+        return store(out, view(a))
+    with np.errstate(all="ignore"):
+        store(out, UNARY[name](load(a)))
+
+
+def binary(name: str, out: Operand, a: Operand | Scalar, b: Operand | Scalar) -> None:
+    dtype = dtype_of(b.dtype if isinstance(a, (bool, int, float)) else a.dtype)  # type: ignore[union-attr]
+    with np.errstate(all="ignore"):
+        store(out, BINARY[name](load(a, dtype), load(b, dtype)))
+
+
+def where(out: Operand, cond: Operand, a: Operand, b: Operand) -> None:
+    view(out)[...] = np.where(view(cond), view(a), view(b))
+
+
+# Reductions -------------------------------------------------------------------------------------
+
+REDUCE: dict[str, Any] = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "max": np.max,
+    "min": np.min,
+    "any": np.any,
+    "all": np.all,
+}
+
+
+def _accumulator(out: Operand) -> dict[str, Any]:
+    """Half types and float32 accumulate in float64: the reference is the accurate one."""
+    return {"dtype": np.float64 if out.dtype.is_floating else out.dtype.storage}
+
+
+def reduce(name: str, out: Operand, a: Operand) -> None:
+    axes = tuple(i for i, n in enumerate(out.shape) if n == 1)
+    options = _accumulator(out) if name in ("sum", "prod") else {}
+    with np.errstate(all="ignore"):
+        store(out, REDUCE[name](load(a), axis=axes, keepdims=True, **options))
+
+
+def arg_reduce(name: str, out: Operand, a: Operand, axis: int) -> None:
+    store(out, getattr(np, name)(load(a), axis=axis, keepdims=True))
+
+
+def scan(name: str, out: Operand, a: Operand, axis: int) -> None:
+    with np.errstate(all="ignore"):
+        store(out, getattr(np, name)(load(a), axis=axis, **_accumulator(out)))
+
+
+# Linear algebra ---------------------------------------------------------------------------------
+
+
+def matmul(out: Operand, a: Operand, b: Operand) -> None:
+    with np.errstate(all="ignore"):
+        store(out, np.matmul(load(a), load(b)))
+
+
+# Indexing and order -----------------------------------------------------------------------------
+
+
+def _checked(operand: Operand, indices: tuple[Operand, ...]) -> tuple[Array, ...]:
+    arrays = tuple(view(i) for i in indices)
+    for position, (index, size) in enumerate(zip(arrays, operand.shape, strict=False)):
+        bad = index[(index < -size) | (index >= size)]
+        if bad.size:
+            raise IndexError(
+                f"[index] index {bad[0]} is out of bounds for axis of size {size} "
+                f"(index array number {position})"
+            )
+    return arrays
+
+
+def gather(out: Operand, a: Operand, indices: tuple[Operand, ...]) -> None:
+    view(out)[...] = view(a)[_checked(a, indices)]
+
+
+def scatter(name: str, out: Operand, indices: tuple[Operand, ...], a: Operand) -> None:
+    arrays = _checked(out, indices)
+    if name == "set":
+        view(out)[arrays] = view(a)
+        return
+    total = load(out).copy()
+    np.add.at(total, arrays, load(a))
+    store(out, total)
+
+
+def argsort(out: Operand, a: Operand, axis: int, descending: bool) -> None:
+    values = load(a)
+    if not descending:
+        return store(out, np.argsort(values, axis=axis, kind="stable"))
+    # Stable and descending: sort the reversed sequence and count from its end.
+    backwards = np.argsort(np.flip(values, axis), axis=axis, kind="stable")
+    store(out, values.shape[axis] - 1 - np.flip(backwards, axis))
+
+
+def searchsorted(out: Operand, sorted_: Operand, values: Operand, right: bool) -> None:
+    store(out, np.searchsorted(load(sorted_), load(values), side="right" if right else "left"))
+
+
+def nonzero(a: Operand) -> Handle:
+    coordinates = np.argwhere(load(a)).astype(np.int64)
+    return Handle(coordinates.reshape(-1), dtype_of("int64"))
+
+
+# Random -----------------------------------------------------------------------------------------
+
+
+def philox(seed: int, words: Array) -> Array:
+    """Words of the Philox 4x32-10 stream (Salmon et al., 2011) at the given positions."""
+    mask = np.uint64(0xFFFFFFFF)
+    counter = words >> np.uint64(2)
+    x = [counter & mask, counter >> np.uint64(32), counter * np.uint64(0), counter * np.uint64(0)]
+    k0, k1 = np.uint64(seed & 0xFFFFFFFF), np.uint64((seed >> 32) & 0xFFFFFFFF)
+    for _ in range(10):
+        p0, p1 = x[0] * np.uint64(0xD2511F53), x[2] * np.uint64(0xCD9E8D57)
+        x = [(p1 >> np.uint64(32)) ^ x[1] ^ k0, p1 & mask, (p0 >> np.uint64(32)) ^ x[3] ^ k1, p0 & mask]
+        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & mask, (k1 + np.uint64(0xBB67AE85)) & mask
+    return np.choose((words & np.uint64(3)).astype(np.int64), x)
+
+
+def random(name: str, out: Operand, seed: int, offset: int) -> None:
+    element = np.uint64(offset) + np.arange(math.prod(out.shape), dtype=np.uint64)
+    two_words = name == "normal" or out.dtype == "float64"
+    first = philox(seed, element * np.uint64(2) if two_words else element)
+    second = philox(seed, element * np.uint64(2) + np.uint64(1)) if two_words else first
+    if name == "uniform" and two_words:
+        values = ((first << np.uint64(32) | second) >> np.uint64(11)) * 2.0**-53
+    elif name == "uniform":
+        values = round_down((first >> np.uint64(8)) * 2.0**-24, out.dtype)
+    else:
+        radius = np.sqrt(-2 * np.log(((first >> np.uint64(8)) + np.uint64(1)) * 2.0**-24))
+        values = radius * np.cos(2 * np.pi * ((second >> np.uint64(8)) * 2.0**-24))
+    store(out, values.reshape(out.shape))
+
+
+def round_down(values: Array, dtype: DType) -> Array:
+    """Drop the bits below the mantissa of a half type, so that rounding never reaches 1."""
+    if dtype is bfloat16:
+        return widen((values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16))
+    if dtype is float16:
+        halves = values.astype(np.float16)
+        too_big = halves.astype(np.float64) > values
+        return np.where(too_big, np.nextafter(halves, np.float16(0)), halves)
+    return values
+
+
+assert bool_.storage == np.bool_  # `view(cond)` above is a NumPy mask

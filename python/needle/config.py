@@ -1,0 +1,38 @@
+"""Every environment variable that needle reads, in one place.
+
+    NEEDLE_BACKEND      nd | np                  tensors over NDArray (default) or plain numpy arrays
+    NEEDLE_CPU          baseline | avx2 | avx512 | neon   instruction set of the native core
+    NEEDLE_NUM_THREADS  a positive number        size of the native thread pool
+
+The last two are read here and handed to the native core when it is loaded.
+"""
+
+import os
+
+BACKENDS = ("nd", "np")
+
+
+def _backend() -> str:
+    value = os.environ.get("NEEDLE_BACKEND", "nd")
+    if value not in BACKENDS:
+        raise RuntimeError(
+            f"[needle] NEEDLE_BACKEND must be one of {', '.join(BACKENDS)}, got {value!r}; "
+            "unset it for the default 'nd'."
+        )
+    return value
+
+
+def _num_threads() -> int | None:
+    value = os.environ.get("NEEDLE_NUM_THREADS")
+    if value is None or value == "":
+        return None
+    if not value.isdigit() or int(value) < 1:
+        raise RuntimeError(
+            f"[needle] NEEDLE_NUM_THREADS must be a positive whole number, got {value!r}."
+        )
+    return int(value)
+
+
+BACKEND = _backend()
+CPU = os.environ.get("NEEDLE_CPU") or None  # None: the best that this machine has
+NUM_THREADS = _num_threads()  # None: as many as affinity and the cgroup quota allow

@@ -1,0 +1,201 @@
+"""Shapes and strides: pure functions on tuples. No array, no device.
+
+Strides count elements. A *layout* is (shape, strides, offset).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+def compact_strides(shape: Shape) -> Shape:
+    """Row-major strides.
+
+    >>> compact_strides((2, 3, 4))
+    (12, 4, 1)
+    """
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    strides.reverse()
+    return tuple(strides)
+
+
+def is_row_major(shape: Shape, strides: Shape) -> bool:
+    """Do these strides walk the elements in C order without gaps? Axes of size 1 don't matter."""
+    step = 1
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n != 1:
+            if stride != step:
+                return False
+            step *= n
+    return True
+
+
+def normalize_axis(axis: Any, ndim: int, op: str) -> int:
+    """A valid non-negative axis, or an error that says what was wrong."""
+    try:
+        value = axis.__index__()
+    except AttributeError:
+        raise TypeError(f"[{op}] axis must be an integer, got {axis!r}.") from None
+    if not -ndim <= value < ndim:
+        raise ValueError(
+            f"[{op}] axis {value} is out of range for an array with {ndim} axes; "
+            + (f"use {-ndim} to {ndim - 1}." if ndim else "a 0-d array has no axes.")
+        )
+    return value + ndim if value < 0 else value
+
+
+def normalize_axes(axes: Any, ndim: int, op: str) -> Shape:
+    """None (all), an int or a sequence of ints -> sorted distinct non-negative axes."""
+    if axes is None:
+        return tuple(range(ndim))
+    if not isinstance(axes, Iterable):
+        axes = (axes,)
+    found = [normalize_axis(a, ndim, op) for a in axes]
+    if len(set(found)) != len(found):
+        raise ValueError(f"[{op}] axes must be distinct, got {tuple(axes)}.")
+    return tuple(sorted(found))
+
+
+def normalize_shape(shape: Any, op: str) -> Shape:
+    """An int or a sequence of ints -> a tuple; negative sizes are left to the caller."""
+    if hasattr(shape, "__index__"):
+        shape = (shape,)
+    try:
+        return tuple(n.__index__() for n in shape)
+    except (TypeError, AttributeError):
+        raise TypeError(f"[{op}] a shape is made of integers, got {shape!r}.") from None
+
+
+def check_sizes(shape: Shape, op: str) -> Shape:
+    """The shape itself if no size is negative."""
+    if any(n < 0 for n in shape):
+        raise ValueError(f"[{op}] sizes must not be negative, got {shape}.")
+    return shape
+
+
+def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
+    """The common shape by NumPy's rules: align on the right, sizes of 1 stretch.
+
+    >>> broadcast_shapes("add", (3, 1), (4,))
+    (3, 4)
+    """
+    ndim = max(map(len, shapes), default=0)
+    out = [1] * ndim
+    for shape in shapes:
+        for i, n in enumerate(shape, ndim - len(shape)):
+            if n == 1 or n == out[i]:
+                continue
+            if out[i] != 1:
+                listed = " and ".join(map(str, shapes))
+                raise ValueError(
+                    f"[{op}] shapes {listed} do not broadcast: sizes {out[i]} and {n} differ in "
+                    f"axis {i - ndim}; sizes must be equal or 1."
+                )
+            out[i] = n
+    return tuple(out)
+
+
+def broadcast_strides(shape: Shape, strides: Shape, new_shape: Shape, op: str) -> Shape:
+    """The strides with which `shape` appears as `new_shape`: 0 on stretched axes."""
+    extra = len(new_shape) - len(shape)
+    fits = extra >= 0 and all(
+        n in (1, m) for n, m in zip(shape, new_shape[extra:], strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            f"[{op}] cannot broadcast {shape} to {new_shape}; aligned on the right, each size must "
+            "be equal or 1."
+        )
+    stretched = (
+        0 if n == 1 and m != 1 else s
+        for n, m, s in zip(shape, new_shape[extra:], strides, strict=True)
+    )
+    return (0,) * extra + tuple(stretched)
+
+
+def infer_reshape(shape: Shape, new_shape: Shape, op: str = "reshape") -> Shape:
+    """Fill in one -1 and check the number of elements.
+
+    >>> infer_reshape((2, 6), (-1, 4))
+    (3, 4)
+    """
+    size = math.prod(shape)
+    unknown = new_shape.count(-1)
+    if unknown > 1 or any(n < -1 for n in new_shape):
+        raise ValueError(f"[{op}] at most one size may be -1 and none below, got {new_shape}.")
+    if unknown:
+        known = math.prod(n for n in new_shape if n != -1)
+        if known == 0 or size % known:
+            raise ValueError(
+                f"[{op}] cannot fill in -1: {shape} has {size} elements, and {new_shape} needs a "
+                f"multiple of {known}."
+            )
+        new_shape = tuple(size // known if n == -1 else n for n in new_shape)
+    if math.prod(new_shape) != size:
+        raise ValueError(
+            f"[{op}] cannot reshape {shape} ({size} elements) to {new_shape} "
+            f"({math.prod(new_shape)} elements)."
+        )
+    return new_shape
+
+
+def reshape_strides(shape: Shape, strides: Shape, new_shape: Shape) -> Shape | None:
+    """Strides that show the same elements as `new_shape` without a copy, or None.
+
+    Old and new axes are matched in groups of equal product; inside a group the old axes must be
+    one even walk (each stride = the next one's stride times its size).
+    """
+    if math.prod(shape) == 0:
+        return compact_strides(new_shape)
+    old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    result: list[int] = []
+    i = j = 0
+    while j < len(new_shape):
+        if new_shape[j] == 1:
+            result.append(result[-1] if result else 1)
+            j += 1
+            continue
+        (size, step), first = old[i], j
+        i, j, new_size = i + 1, j + 1, new_shape[j]
+        while size != new_size:
+            if new_size < size:
+                new_size *= new_shape[j]
+                j += 1
+            else:
+                n, s = old[i]
+                if step != n * s:
+                    return None
+                size, step, i = size * n, s, i + 1
+        group = compact_strides(new_shape[first:j])
+        result.extend(step * s for s in group)
+    return tuple(result)
+
+
+def permuted(values: Sequence[int], axes: Sequence[int]) -> Shape:
+    """values in the order of axes."""
+    return tuple(values[a] for a in axes)
+
+
+def normalize_permutation(axes: Any, ndim: int, op: str) -> Shape:
+    """All axes, each once, negative ones counted from the end."""
+    found = tuple(normalize_axis(a, ndim, op) for a in axes)
+    if sorted(found) != list(range(ndim)):
+        raise ValueError(
+            f"[{op}] axes must name each of the {ndim} axes once, got {tuple(axes)}."
+        )
+    return found
+
+
+def reduced_shape(shape: Shape, axes: Shape, keepdims: bool) -> Shape:
+    """The shape after reducing sorted, distinct axes."""
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)

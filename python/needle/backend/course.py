@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +17,21 @@ from ..dtype import DType, bool_, float32
 TILE = 8  # __tile_size__: the side of the square tiles that matmul_tiled takes
 
 
-class _View(NamedTuple):
+class _View:
     """The plainest operand: a strided view of a handle."""
 
-    _handle: Any
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int = 0
-    dtype: DType = float32
+    __slots__ = ("_handle", "shape", "strides", "offset", "dtype")
+
+    def __init__(
+        self,
+        handle: Any,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int = 0,
+        dtype: DType = float32,
+    ):
+        self._handle, self.shape, self.strides = handle, shape, strides
+        self.offset, self.dtype = offset, dtype
 
 
 def _flat(handle: Any) -> _View:
@@ -93,7 +100,7 @@ def _binary(mod: Any, a: Any, b: Any, out: Any, *, kernel: str) -> None:
 
 def _compare(mod: Any, a: Any, b: Any, out: Any, *, kernel: str) -> None:
     other = float(b) if np.isscalar(b) else _flat(b)
-    answer = _flat(mod.empty(out.size, bool_))._replace(dtype=bool_)
+    answer = _View(mod.empty(out.size, bool_), (out.size,), (1,), 0, bool_)
     mod.binary(kernel, answer, _flat(a), other)
     mod.copy(_flat(out), answer)  # 0.0 or 1.0
 

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 class Handle:
     """A flat NumPy array and the type that its elements stand for."""
 
-    __slots__ = ("array", "dtype")
+    __slots__ = ("array", "dtype", "__weakref__")
 
     def __init__(self, array: Array, dtype: DType):
         self.array = array

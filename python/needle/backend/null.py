@@ -1,0 +1,54 @@
+"""A device that computes nothing: arrays on it have shape, dtype and layout, but no elements.
+
+Running an operator's `compute` on such arrays is shape inference: lazy mode uses it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtype import DType
+from .device import BackendDevice
+
+
+class NeedsData(Exception):
+    """Raised where a shape depends on the elements themselves (nonzero, boolean masks, item)."""
+
+
+class Handle:
+    """The size and type of memory that was never allocated."""
+
+    __slots__ = ("size", "dtype", "__weakref__")
+
+    def __init__(self, size: int, dtype: DType):
+        self.size = size
+        self.dtype = dtype
+
+    def ptr(self) -> int:
+        return 0
+
+
+class _Kernels:
+    """Every kernel of the contract: allocation counts, the rest does nothing."""
+
+    def empty(self, size: int, dtype: DType) -> Handle:
+        return Handle(size, dtype)
+
+    def from_numpy(self, array: Any, dtype: DType) -> Handle:
+        return Handle(array.size, dtype)
+
+    def to_numpy(self, a: Any) -> Any:
+        raise NeedsData("[null] this array has a shape but no elements.")
+
+    def nonzero(self, a: Any) -> Handle:
+        raise NeedsData("[nonzero] the number of true elements depends on the data.")
+
+    def __getattr__(self, name: str) -> Any:
+        return _nothing
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+NULL = BackendDevice("null", _Kernels())

@@ -1,0 +1,465 @@
+"""NDArray: a strided view of device memory.
+
+shape, strides, offset, dtype, device and handle are all there is; views share the handle. The
+methods here keep the course's strict rules (equal shapes, one index per axis, reshape only when
+compact). `functions.py` has NumPy's rules: that is what operators use.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _native
+from ..backend import BackendDevice, cpu_numpy, default_device
+from ..backend import reference as numpy_kernels
+from ..dtype import DType, bfloat16, bool_, dtype_of, float32
+from . import layout
+from .layout import Shape
+
+Scalar = bool | int | float
+
+
+def require(condition: bool, message: str) -> None:
+    """The course's strict checks are AssertionErrors, also under `python -O`."""
+    if not condition:
+        raise AssertionError(message)
+
+
+class NDArray(_native.BufferExporter):
+    """An array: a copy of `other` (NDArray, ndarray, nested lists) on `device`, as float32."""
+
+    __slots__ = ("shape", "strides", "offset", "dtype", "device", "_handle", "__weakref__")
+
+    shape: Shape
+    strides: Shape
+    offset: int
+    dtype: DType
+    device: BackendDevice
+    _handle: Any
+
+    __array_priority__ = 1000  # NumPy defers to our operators
+
+    def __init__(self, other: Any, device: BackendDevice | None = None, dtype: Any = float32):
+        dtype = dtype_of(dtype)
+        if isinstance(other, NDArray):
+            source = other if other.dtype is dtype else other.astype(dtype)
+            copied = source.to(device or other.device)
+            if copied._handle is other._handle:
+                copied = copied.copy()
+            self._adopt(copied)
+        else:
+            self._adopt(from_numpy(np.asarray(other), dtype, device or default_device()))
+
+    def _adopt(self, other: NDArray) -> None:
+        self.shape, self.strides, self.offset = other.shape, other.strides, other.offset
+        self.dtype, self.device, self._handle = other.dtype, other.device, other._handle
+
+    @staticmethod
+    def make(
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        device: BackendDevice | None = None,
+        handle: Any = None,
+        offset: int = 0,
+        dtype: Any = None,
+    ) -> NDArray:
+        """Allocate an array, or view an existing handle."""
+        shape = layout.check_sizes(layout.normalize_shape(shape, "make"), "make")
+        strides = layout.compact_strides(shape) if strides is None else tuple(strides)
+        device = device or default_device()
+        if handle is None:
+            dtype = dtype_of(dtype or float32)
+            handle = device.mod.empty(math.prod(shape), dtype)
+        return make_view(shape, strides, offset, dtype_of(handle.dtype), device, handle)
+
+    @staticmethod
+    def compact_strides(shape: Sequence[int]) -> Shape:
+        """Row-major strides of a shape."""
+        return layout.compact_strides(tuple(shape))
+
+    # Facts ----------------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def flat(self) -> NDArray:
+        """A 1-D view."""
+        return self.reshape((self.size,))
+
+    def is_compact(self) -> bool:
+        """Row-major, and all of its handle."""
+        return (
+            self.strides == layout.compact_strides(self.shape) and self._handle.size == self.size
+        )
+
+    def is_row_major(self) -> bool:
+        """Row-major without gaps; may be a part of its handle."""
+        return layout.is_row_major(self.shape, self.strides)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("[len] a 0-d array has no length; use .item() for its value.")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"NDArray({self.numpy()}, device={self.device})"
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    # Exchange -------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A NumPy copy; bfloat16 widens to float32, since NumPy has no such type."""
+        array: np.ndarray[Any, Any] = self.device.mod.to_numpy(self)
+        return array
+
+    def item(self) -> Any:
+        """The only element, as a Python scalar."""
+        if self.size != 1:
+            raise ValueError(f"[item] expected one element, got shape {self.shape}.")
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        return self.numpy().tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            if dtype is not None and np.dtype(dtype) != self.dtype.storage:
+                raise ValueError(f"[__array__] {self.dtype!r} to {dtype} needs a copy.")
+            return np.asarray(memoryview(self))  # type: ignore[arg-type]
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def _export_buffer(self) -> NDArray:
+        """What the buffer protocol of the base class shows."""
+        return self
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.device == cpu_numpy():
+            if self.dtype is bfloat16:
+                raise BufferError("[dlpack] cpu_numpy() keeps bfloat16 as bits; move it to cpu().")
+            return numpy_kernels.view(self).__dlpack__(**options)
+        return _native.to_dlpack(self, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def to(self, device: BackendDevice) -> NDArray:
+        """This array on another device; itself when it is there already."""
+        if device == self.device:
+            return self
+        stored = from_device(self)
+        return from_numpy(stored, self.dtype, device, as_bits=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (from_numpy, (from_device(self), self.dtype, self.device, True))
+
+    # Copies ---------------------------------------------------------------------------------
+
+    def copy(self) -> NDArray:
+        """A compact copy."""
+        out = empty(self.shape, self.dtype, self.device)
+        self.device.mod.copy(out, self)
+        return out
+
+    def compact(self) -> NDArray:
+        """This array if it is compact, else a compact copy."""
+        return self if self.is_compact() else self.copy()
+
+    def astype(self, dtype: Any) -> NDArray:
+        """A copy with another element type."""
+        out = empty(self.shape, dtype_of(dtype), self.device)
+        self.device.mod.copy(out, self)
+        return out
+
+    def fill(self, value: Scalar) -> None:
+        """Set every element."""
+        self.device.mod.fill(self, value)
+
+    # Views ----------------------------------------------------------------------------------
+
+    def as_strided(self, shape: Sequence[int], strides: Sequence[int]) -> NDArray:
+        """The same memory with other shape and strides."""
+        require(
+            len(shape) == len(strides),
+            f"[as_strided] expected as many strides as sizes, got {shape} and {strides}.",
+        )
+        return self._view(tuple(shape), tuple(strides), self.offset)
+
+    def _view(self, shape: Shape, strides: Shape, offset: int) -> NDArray:
+        return make_view(shape, strides, offset, self.dtype, self.device, self._handle)
+
+    def reshape(self, *new_shape: Any) -> NDArray:
+        """A view with another shape; only compact arrays can be reshaped without a copy."""
+        sizes = new_shape[0] if len(new_shape) == 1 else new_shape
+        shape = layout.infer_reshape(self.shape, layout.normalize_shape(sizes, "reshape"))
+        if not self.is_compact():
+            raise ValueError(
+                f"[reshape] expected a compact array, got strides {self.strides} for shape "
+                f"{self.shape}; call .compact() first."
+            )
+        return self._view(shape, layout.compact_strides(shape), self.offset)
+
+    def permute(self, axes: Sequence[int]) -> NDArray:
+        """A view with its axes in another order."""
+        order = layout.normalize_permutation(axes, self.ndim, "permute")
+        shape, strides = (layout.permuted(v, order) for v in (self.shape, self.strides))
+        return self._view(shape, strides, self.offset)
+
+    def broadcast_to(self, new_shape: Sequence[int]) -> NDArray:
+        """A view in which axes of size 1 are repeated (stride 0)."""
+        shape = tuple(new_shape)
+        try:
+            strides = layout.broadcast_strides(self.shape, self.strides, shape, "broadcast_to")
+        except ValueError as error:
+            raise AssertionError(str(error)) from None
+        return self._view(shape, strides, self.offset)
+
+    # Indexing -------------------------------------------------------------------------------
+
+    def process_slice(self, sl: slice, dim: int) -> slice:
+        """The slice with explicit start, stop and step for axis `dim`."""
+        size = self.shape[dim]
+        start = 0 if sl.start is None else sl.start
+        stop = size if sl.stop is None else sl.stop
+        step = 1 if sl.step is None else sl.step
+        start, stop = (s + size if s < 0 else s for s in (start, stop))
+        stop = min(stop, size)
+        require(
+            0 <= start < stop and step > 0,
+            f"[getitem] expected start < stop and step > 0, got {sl} on axis {dim} of size {size}.",
+        )
+        return slice(start, stop, step)
+
+    def __getitem__(self, index: Any) -> NDArray:
+        """A view: one int or slice per axis; an int keeps its axis, with size 1."""
+        index = index if isinstance(index, tuple) else (index,)
+        require(
+            len(index) == self.ndim,
+            f"[getitem] expected one index per axis ({self.ndim}), got {len(index)}.",
+        )
+        shape, strides, offset = [], [], self.offset
+        for axis, (item, size, stride) in enumerate(
+            zip(index, self.shape, self.strides, strict=True)
+        ):
+            if not isinstance(item, slice):
+                position = operator.index(item)
+                require(
+                    -size <= position < size,
+                    f"[getitem] index {position} is out of bounds for axis {axis} of size {size}.",
+                )
+                position += size if position < 0 else 0
+                item = slice(position, position + 1, 1)
+            item = self.process_slice(item, axis)
+            shape.append(len(range(item.start, item.stop, item.step)))
+            strides.append(stride * item.step)
+            offset += stride * item.start
+        return self._view(tuple(shape), tuple(strides), offset)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write in place: a scalar, or an array with the same number of elements."""
+        target = NDArray.__getitem__(self, index)
+        if not isinstance(value, NDArray):
+            return target.fill(as_scalar(value, "setitem"))
+        require(
+            value.size == target.size,
+            f"[setitem] expected {target.size} elements for shape {target.shape}, "
+            f"got {value.size} in shape {value.shape}.",
+        )
+        source = value if value.shape == target.shape else value.compact().reshape(target.shape)
+        target.device.mod.copy(target, source.to(target.device))
+
+    # Arithmetic -----------------------------------------------------------------------------
+
+    def _binary(self, name: str, other: Any, dtype: DType | None = None) -> NDArray:
+        if isinstance(other, NDArray):
+            if other.shape != self.shape:
+                raise ValueError(
+                    f"[{name}] expected equal shapes, got {self.shape} and {other.shape}; "
+                    "use broadcast_to first."
+                )
+            other = other if other.dtype is self.dtype else other.astype(self.dtype)
+        else:
+            other = as_scalar(other, name)
+        out = empty(self.shape, dtype or self.dtype, self.device)
+        self.device.mod.binary(name, out, self, other)
+        return out
+
+    def _unary(self, name: str) -> NDArray:
+        out = empty(self.shape, self.dtype, self.device)
+        self.device.mod.unary(name, out, self)
+        return out
+
+    def __add__(self, other: Any) -> NDArray:
+        return self._binary("add", other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> NDArray:
+        return self._binary("subtract", other)
+
+    def __rsub__(self, other: Any) -> NDArray:
+        return -self + other
+
+    def __mul__(self, other: Any) -> NDArray:
+        return self._binary("multiply", other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> NDArray:
+        return self._binary("divide", other)
+
+    def __rtruediv__(self, other: Any) -> NDArray:
+        return self**-1 * other
+
+    def __neg__(self) -> NDArray:
+        return self._unary("negative")
+
+    def __pow__(self, other: Any) -> NDArray:
+        return self._binary("power", other)
+
+    def maximum(self, other: Any) -> NDArray:
+        return self._binary("maximum", other)
+
+    def __eq__(self, other: Any) -> NDArray:  # type: ignore[override]
+        return self._binary("equal", other, bool_)
+
+    def __ne__(self, other: Any) -> NDArray:  # type: ignore[override]
+        return self._binary("not_equal", other, bool_)
+
+    def __ge__(self, other: Any) -> NDArray:
+        return self._binary("greater_equal", other, bool_)
+
+    def __gt__(self, other: Any) -> NDArray:
+        return self._binary("greater", other, bool_)
+
+    def __le__(self, other: Any) -> NDArray:
+        return self._binary("less_equal", other, bool_)
+
+    def __lt__(self, other: Any) -> NDArray:
+        return self._binary("less", other, bool_)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def log(self) -> NDArray:
+        return self._unary("log")
+
+    def exp(self) -> NDArray:
+        return self._unary("exp")
+
+    def tanh(self) -> NDArray:
+        return self._unary("tanh")
+
+    def __matmul__(self, other: NDArray) -> NDArray:
+        """The product of two matrices."""
+        require(
+            self.ndim == other.ndim == 2 and self.shape[1] == other.shape[0],
+            f"[matmul] expected (m, n) @ (n, p), got {self.shape} @ {other.shape}.",
+        )
+        out = empty((self.shape[0], other.shape[1]), self.dtype, self.device)
+        self.device.mod.matmul(out, self, other)
+        return out
+
+    # Reductions and rearrangements -----------------------------------------------------------
+
+    def _reduce(self, name: str, axis: Any, keepdims: bool) -> NDArray:
+        if isinstance(axis, (tuple, list)) and not axis:
+            raise ValueError(f"[{name}] expected an axis, got an empty sequence; use None for all.")
+        axes = layout.normalize_axes(axis, self.ndim, name)
+        kept = empty(layout.reduced_shape(self.shape, axes, True), self.dtype, self.device)
+        self.device.mod.reduce(name, kept, self)
+        return kept if keepdims else kept.reshape(layout.reduced_shape(self.shape, axes, False))
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> NDArray:
+        return self._reduce("sum", axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> NDArray:
+        return self._reduce("max", axis, keepdims)
+
+    def flip(self, axes: Any) -> NDArray:
+        """A compact copy with some axes reversed."""
+        flipped = layout.normalize_axes(axes, self.ndim, "flip")
+        strides = tuple(-s if i in flipped else s for i, s in enumerate(self.strides))
+        last = sum((self.shape[i] - 1) * self.strides[i] for i in flipped)
+        return self._view(self.shape, strides, self.offset + last).copy()
+
+    def pad(self, axes: Sequence[tuple[int, int]]) -> NDArray:
+        """Zeros around: one (before, after) pair per axis."""
+        require(
+            len(axes) == self.ndim,
+            f"[pad] expected one (before, after) pair per axis ({self.ndim}), got {axes}.",
+        )
+        shape = tuple(n + left + right for n, (left, right) in zip(self.shape, axes, strict=True))
+        out = full(shape, 0, self.dtype, self.device)
+        inner = out.offset + sum(s * left for s, (left, _) in zip(out.strides, axes, strict=True))
+        self.device.mod.copy(out._view(self.shape, out.strides, inner), self)
+        return out
+
+
+_new: Callable[[type[NDArray]], NDArray] = NDArray.__new__  # type: ignore[assignment]
+
+
+def make_view(
+    shape: Shape, strides: Shape, offset: int, dtype: DType, device: BackendDevice, handle: Any
+) -> NDArray:
+    """An NDArray from its six parts, nothing checked."""
+    self = _new(NDArray)
+    self.shape, self.strides, self.offset = shape, strides, offset
+    self.dtype, self.device, self._handle = dtype, device, handle
+    return self
+
+
+def empty(shape: Shape, dtype: DType, device: BackendDevice) -> NDArray:
+    """A compact array, uninitialised."""
+    handle = device.mod.empty(math.prod(shape), dtype)
+    return make_view(shape, layout.compact_strides(shape), 0, dtype, device, handle)
+
+
+def full(shape: Shape, value: Scalar, dtype: DType, device: BackendDevice) -> NDArray:
+    """A compact array, every element set."""
+    out = empty(shape, dtype, device)
+    device.mod.fill(out, value)
+    return out
+
+
+def from_numpy(
+    array: np.ndarray[Any, Any], dtype: DType, device: BackendDevice, as_bits: bool = False
+) -> NDArray:
+    """A copy of a NumPy array; `as_bits` when it already has the dtype's storage type."""
+    if not as_bits and dtype is bfloat16:
+        array = numpy_kernels.narrow(array.astype(np.float32))
+    stored = np.asarray(array, dtype.storage, order="C")
+    handle = device.mod.from_numpy(stored, dtype)
+    return make_view(stored.shape, layout.compact_strides(stored.shape), 0, dtype, device, handle)
+
+
+def from_device(a: NDArray) -> np.ndarray[Any, Any]:
+    """A NumPy copy in storage form (bfloat16 as bits)."""
+    values = a.numpy()
+    return numpy_kernels.narrow(values) if a.dtype is bfloat16 else values
+
+
+def as_scalar(value: Any, op: str) -> Scalar:
+    """A Python scalar from a Python or NumPy scalar, or an array with one element."""
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (np.generic, np.ndarray)) and value.size == 1:
+        scalar: Scalar = value.item()
+        return scalar
+    raise TypeError(f"[{op}] expected an array or a number, got {type(value).__name__}.")

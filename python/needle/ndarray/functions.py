@@ -1,0 +1,426 @@
+"""The array interface: functions with NumPy's meaning that every operator's `compute` calls.
+
+They broadcast, promote, give views wherever a view will do, check what the user gave, and call one
+kernel of the device. Because operators use nothing else, arrays on a device that records or computes
+nothing turn the same `compute` into tracing or shape inference.
+
+With NEEDLE_BACKEND=np the arrays are NumPy's own: `array_function` wraps them around the reference
+kernels without a copy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from .. import config
+from ..backend import BackendDevice
+from ..dtype import (
+    DType,
+    bool_,
+    dtype_of,
+    float64,
+    floating,
+    int8,
+    int64,
+    promote,
+    promote_scalar,
+    summed,
+)
+from . import bridge, layout
+from .array import NDArray, Scalar, as_scalar, empty, make_view
+from .array import full as _full
+from .layout import Shape
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def array_function(function: F) -> F:
+    """Let a function take and return NumPy arrays when those are the tensors' arrays."""
+    return bridge.over_numpy(function) if config.BACKEND == "np" else function
+
+
+# Elementwise ------------------------------------------------------------------------------------
+
+FLOATING_UNARY = frozenset(
+    "exp log log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh sigmoid erf".split()
+)
+PREDICATES = frozenset(
+    "isnan isinf isfinite logical_not equal not_equal less less_equal greater greater_equal "
+    "logical_and logical_or logical_xor".split()
+)
+COMPARISONS = frozenset("equal not_equal less less_equal greater greater_equal".split())
+BITWISE = frozenset("invert bitwise_and bitwise_or bitwise_xor left_shift right_shift".split())
+NOT_FOR_BOOL = frozenset("negative sign subtract".split())
+BOOL_AS_INT8 = frozenset("floor_divide remainder power left_shift right_shift".split())
+
+
+@array_function
+def unary(name: str, a: NDArray) -> NDArray:
+    """name(a), element by element; a name of protocol.UNARY."""
+    dtype = a.dtype
+    if name in FLOATING_UNARY:
+        if dtype.kind != "f":
+            a = cast(a, floating(dtype))
+            dtype = a.dtype
+    elif name in BITWISE and dtype.kind == "f":
+        _refuse(name, "integers or bools", dtype)
+    elif name in NOT_FOR_BOOL and dtype is bool_:
+        _refuse(name, "numbers", dtype)
+    out = empty(a.shape, bool_ if name in PREDICATES else dtype, a.device)
+    a.device.mod.unary(name, out, a)
+    return out
+
+
+@array_function
+def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
+    """name(a, b) with broadcasting; a name of protocol.BINARY; one of a, b may be a scalar."""
+    if isinstance(a, NDArray) and isinstance(b, NDArray):
+        if a.device is not b.device:
+            same_device(name, a, b)
+        dtype = a.dtype if a.dtype is b.dtype else promote(a.dtype, b.dtype)
+        shape = a.shape if a.shape == b.shape else layout.broadcast_shapes(name, a.shape, b.shape)
+        device = a.device
+    elif isinstance(a, NDArray):
+        b = as_scalar(b, name)
+        dtype, shape, device = _scalar_dtype(name, a.dtype, b), a.shape, a.device
+    elif isinstance(b, NDArray):
+        a = as_scalar(a, name)
+        dtype, shape, device = _scalar_dtype(name, b.dtype, a), b.shape, b.device
+    else:
+        raise TypeError(f"[{name}] expected at least one array, got {a!r} and {b!r}.")
+    if dtype.kind != "f":
+        dtype = _integer_rule(name, dtype, b)
+    elif name in BITWISE:
+        _refuse(name, "integers or bools", dtype)
+    if isinstance(a, NDArray) and a.dtype is not dtype:
+        a = cast(a, dtype)
+    if isinstance(b, NDArray) and b.dtype is not dtype:
+        b = cast(b, dtype)
+    out = empty(shape, bool_ if name in PREDICATES else dtype, device)
+    device.mod.binary(name, out, a, b)
+    return out
+
+
+def _integer_rule(name: str, dtype: DType, b: NDArray | Scalar) -> DType:
+    """NumPy's exceptions for integers and bools: the type to compute in, or an error."""
+    if name == "divide":
+        return float64
+    if dtype is bool_:
+        if name in NOT_FOR_BOOL:
+            _refuse(name, "numbers; use logical_xor for bools", dtype)
+        if name in BOOL_AS_INT8:
+            dtype = int8
+    if name == "power":
+        lowest = b if not isinstance(b, NDArray) else _lowest(b)
+        if lowest < 0:
+            raise ValueError(
+                f"[power] integers have no negative integer powers, got exponent {lowest}; "
+                "cast the base to a floating dtype."
+            )
+    return dtype
+
+
+def _lowest(a: NDArray) -> Any:
+    return 0 if a.size == 0 or a.dtype.kind != "i" else reduce("min", a).item()
+
+
+def _scalar_dtype(name: str, dtype: DType, scalar: Scalar) -> DType:
+    """The type of array-with-scalar; comparisons widen for a scalar that does not fit."""
+    result = promote_scalar(dtype, type(scalar))
+    if name in COMPARISONS and not _fits(result, scalar):
+        return int64 if -(2**63) <= scalar < 2**63 else float64
+    check_fits(name, result, scalar)
+    return result
+
+
+def _fits(dtype: DType, scalar: Scalar) -> bool:
+    if not dtype.is_integer or not isinstance(scalar, int):
+        return True
+    limits = np.iinfo(dtype.storage)
+    return bool(limits.min <= scalar <= limits.max)
+
+
+def check_fits(name: str, dtype: DType, scalar: Scalar) -> None:
+    """An integer scalar must be a value of an integer dtype."""
+    if not _fits(dtype, scalar):
+        limits = np.iinfo(dtype.storage)
+        raise ValueError(
+            f"[{name}] {scalar} does not fit into {dtype} ({limits.min} to {limits.max}); "
+            "cast the array to a wider dtype."
+        )
+
+
+def _refuse(name: str, expected: str, dtype: DType) -> NoReturn:
+    raise TypeError(f"[{name}] expected {expected}, got {dtype}.")
+
+
+def same_device(op: str, *arrays: NDArray) -> BackendDevice:
+    """The one device of the arrays."""
+    device = arrays[0].device
+    for other in arrays[1:]:
+        if other.device != device:
+            raise ValueError(
+                f"[{op}] expected arrays on one device, got {device} and {other.device}; "
+                "move one with .to(device)."
+            )
+    return device
+
+
+@array_function
+def where(cond: NDArray, a: NDArray, b: NDArray) -> NDArray:
+    """a where cond else b, with broadcasting."""
+    device = same_device("where", cond, a, b)
+    dtype = promote(a.dtype, b.dtype)
+    shape = layout.broadcast_shapes("where", cond.shape, a.shape, b.shape)
+    out = empty(shape, dtype, device)
+    device.mod.where(out, cast(cond, bool_), cast(a, dtype), cast(b, dtype))
+    return out
+
+
+@array_function
+def cast(a: NDArray, dtype: Any) -> NDArray:
+    """a as another dtype; a itself when it has it."""
+    dtype = dtype_of(dtype)
+    return a if a.dtype is dtype else a.astype(dtype)
+
+
+@array_function
+def copy(a: NDArray) -> NDArray:
+    """A compact copy."""
+    return a.copy()
+
+
+@array_function
+def assign(out: NDArray, value: NDArray | Scalar) -> None:
+    """out[...] = value in place: value broadcasts and is cast within its kind."""
+    if not isinstance(value, NDArray):
+        _scalar_dtype("assign", out.dtype, as_scalar(value, "assign"))
+        return out.device.mod.fill(out, as_scalar(value, "assign"))
+    same_device("assign", out, value)
+    if "biuf".index(value.dtype.kind) > "biuf".index(out.dtype.kind) and (
+        value.dtype.is_floating or out.dtype is bool_
+    ):
+        raise TypeError(
+            f"[assign] cannot put {value.dtype} into {out.dtype} without losing its kind; cast it."
+        )
+    layout.broadcast_strides(value.shape, value.strides, out.shape, "assign")
+    if value._handle is out._handle:
+        value = value.copy()  # x[1:] = x[:-1] must read all before it writes
+    out.device.mod.copy(out, value)
+
+
+# Reductions -------------------------------------------------------------------------------------
+
+
+@array_function
+def reduce(name: str, a: NDArray, axes: Any = None, keepdims: bool = False) -> NDArray:
+    """sum, prod, max, min, any or all over axes (None: all)."""
+    reduced = layout.normalize_axes(axes, a.ndim, name)
+    dtype = a.dtype
+    if name in ("sum", "prod"):
+        dtype = summed(dtype)
+    elif name in ("any", "all"):
+        dtype = bool_
+    else:
+        _not_empty(name, a.shape, reduced)
+    shape = layout.reduced_shape(a.shape, reduced, True)
+    if not reduced:
+        return cast(a, dtype).copy()
+    out = empty(shape, dtype, a.device)
+    # Kept axes of size 1 look reduced to the kernel, which changes nothing.
+    a.device.mod.reduce(name, out, a)
+    return out if keepdims else reshape(out, layout.reduced_shape(a.shape, reduced, False))
+
+
+def _not_empty(name: str, shape: Shape, axes: Shape) -> None:
+    if any(shape[i] == 0 for i in axes) and 0 not in layout.reduced_shape(shape, axes, False):
+        raise ValueError(f"[{name}] an empty axis has no {name}: shape {shape}, axes {axes}.")
+
+
+@array_function
+def arg_reduce(name: str, a: NDArray, axis: int | None = None, keepdims: bool = False) -> NDArray:
+    """argmax or argmin along an axis (None: of the flattened array)."""
+    if axis is None:
+        flat = arg_reduce(name, reshape(a, (-1,) if a.size else (0,)), 0)
+        return reshape(flat, (1,) * a.ndim) if keepdims else flat
+    axis = layout.normalize_axis(axis, a.ndim, name)
+    _not_empty(name, a.shape, (axis,))
+    out = empty(layout.reduced_shape(a.shape, (axis,), True), int64, a.device)
+    a.device.mod.arg_reduce(name, out, a, axis)
+    return out if keepdims else squeeze(out, (axis,))
+
+
+@array_function
+def scan(name: str, a: NDArray, axis: int) -> NDArray:
+    """cumsum or cumprod along an axis."""
+    axis = layout.normalize_axis(axis, a.ndim, name)
+    out = empty(a.shape, summed(a.dtype), a.device)
+    a.device.mod.scan(name, out, a, axis)
+    return out
+
+
+# Views ------------------------------------------------------------------------------------------
+
+
+@array_function
+def reshape(a: NDArray, shape: Any) -> NDArray:
+    """Another shape: a view where the strides allow it, else a copy."""
+    new_shape = layout.infer_reshape(a.shape, layout.normalize_shape(shape, "reshape"))
+    strides = layout.reshape_strides(a.shape, a.strides, new_shape)
+    if strides is None:
+        a, strides = a.copy(), layout.compact_strides(new_shape)
+    return make_view(new_shape, strides, a.offset, a.dtype, a.device, a._handle)
+
+
+@array_function
+def permute(a: NDArray, axes: Sequence[int]) -> NDArray:
+    """The axes in another order, as a view."""
+    return a.permute(axes)
+
+
+@array_function
+def broadcast_to(a: NDArray, shape: Sequence[int]) -> NDArray:
+    """Stretched to a shape, as a view."""
+    strides = layout.broadcast_strides(a.shape, a.strides, tuple(shape), "broadcast_to")
+    return make_view(tuple(shape), strides, a.offset, a.dtype, a.device, a._handle)
+
+
+@array_function
+def squeeze(a: NDArray, axes: Sequence[int]) -> NDArray:
+    """Without the given axes of size 1, as a view."""
+    kept = [i for i in range(a.ndim) if i not in axes]
+    shape, strides = (layout.permuted(v, kept) for v in (a.shape, a.strides))
+    return make_view(shape, strides, a.offset, a.dtype, a.device, a._handle)
+
+
+@array_function
+def flip(a: NDArray, axes: Any) -> NDArray:
+    """Reversed along axes, as a view."""
+    flipped = layout.normalize_axes(axes, a.ndim, "flip")
+    strides = tuple(-s if i in flipped else s for i, s in enumerate(a.strides))
+    last = sum((a.shape[i] - 1) * a.strides[i] for i in flipped if a.shape[i])
+    return make_view(a.shape, strides, a.offset + last, a.dtype, a.device, a._handle)
+
+
+@array_function
+def diagonal(a: NDArray, k: int, axis1: int, axis2: int) -> NDArray:
+    """The k-th diagonal of two axes as a last axis, as a view."""
+    (rows, columns), (down, right) = ((v[axis1], v[axis2]) for v in (a.shape, a.strides))
+    length = max(0, min(rows + min(k, 0), columns - max(k, 0)))
+    start = (-k * down if k < 0 else k * right) if length else 0
+    kept = [i for i in range(a.ndim) if i not in (axis1, axis2)]
+    shape = (*layout.permuted(a.shape, kept), length)
+    strides = (*layout.permuted(a.strides, kept), down + right)
+    return make_view(shape, strides, a.offset + start, a.dtype, a.device, a._handle)
+
+
+# Joining ----------------------------------------------------------------------------------------
+
+
+@array_function
+def concatenate(arrays: Sequence[NDArray], axis: int) -> NDArray:
+    """Arrays one after the other along an existing axis."""
+    first = arrays[0]
+    device = same_device("concatenate", *arrays)
+    dtype = first.dtype
+    for other in arrays[1:]:
+        dtype = promote(dtype, other.dtype)
+    total = sum(a.shape[axis] for a in arrays)
+    out = empty((*first.shape[:axis], total, *first.shape[axis + 1 :]), dtype, device)
+    start = out.offset
+    for a in arrays:
+        part = make_view(a.shape, out.strides, start, dtype, device, out._handle)
+        device.mod.copy(part, a)
+        start += a.shape[axis] * out.strides[axis]
+    return out
+
+
+@array_function
+def pad(a: NDArray, widths: Sequence[tuple[int, int]], value: Scalar = 0) -> NDArray:
+    """A constant around: one (before, after) pair per axis."""
+    shape = tuple(n + before + after for n, (before, after) in zip(a.shape, widths, strict=True))
+    out = _full(shape, value, a.dtype, a.device)
+    start = sum(s * before for s, (before, _) in zip(out.strides, widths, strict=True))
+    inner = make_view(a.shape, out.strides, start, a.dtype, a.device, out._handle)
+    a.device.mod.copy(inner, a)
+    return out
+
+
+# Linear algebra ---------------------------------------------------------------------------------
+
+
+@array_function
+def matmul(a: NDArray, b: NDArray) -> NDArray:
+    """(..., M, K) @ (..., K, N), the leading axes broadcast."""
+    if a.ndim < 2 or b.ndim < 2:
+        raise ValueError(
+            f"[matmul] expected matrices (at least 2 axes), got shapes {a.shape} and {b.shape}."
+        )
+    if a.shape[-1] != b.shape[-2]:
+        raise ValueError(
+            f"[matmul] inner dimensions differ: {a.shape} @ {b.shape}; expected a.shape[-1] == "
+            f"b.shape[-2], got {a.shape[-1]} and {b.shape[-2]}."
+        )
+    device = same_device("matmul", a, b)
+    dtype = promote(a.dtype, b.dtype)
+    batch = layout.broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
+    out = empty((*batch, a.shape[-2], b.shape[-1]), dtype, device)
+    device.mod.matmul(out, cast(a, dtype), cast(b, dtype))
+    return out
+
+
+# Order ------------------------------------------------------------------------------------------
+
+
+@array_function
+def argsort(a: NDArray, axis: int = -1, descending: bool = False) -> NDArray:
+    """The stable order along an axis; NaN counts as the largest."""
+    axis = layout.normalize_axis(axis, a.ndim, "argsort")
+    out = empty(a.shape, int64, a.device)
+    a.device.mod.argsort(out, a, axis, descending)
+    return out
+
+
+@array_function
+def searchsorted(sorted_: NDArray, values: NDArray, right: bool = False) -> NDArray:
+    """Where each value would go into a sorted 1-D array."""
+    if sorted_.ndim != 1:
+        raise ValueError(f"[searchsorted] expected a sorted 1-D array, got shape {sorted_.shape}.")
+    device = same_device("searchsorted", sorted_, values)
+    dtype = promote(sorted_.dtype, values.dtype)
+    out = empty(values.shape, int64, device)
+    device.mod.searchsorted(out, cast(sorted_, dtype), cast(values, dtype), right)
+    return out
+
+
+@array_function
+def nonzero(a: NDArray) -> NDArray:
+    """The coordinates of the true elements in C order: (count, ndim)."""
+    handle = a.device.mod.nonzero(a)
+    count = handle.size // a.ndim if a.ndim else handle.size
+    shape = (count, a.ndim)
+    return make_view(shape, layout.compact_strides(shape), 0, int64, a.device, handle)
+
+
+# Creation ---------------------------------------------------------------------------------------
+
+
+def full(shape: Shape, value: Scalar, dtype: Any, device: BackendDevice) -> Any:
+    """A new array of one value, of the kind that tensors hold (NDArray, or numpy.ndarray)."""
+    if config.BACKEND == "np":
+        return np.full(shape, value, dtype_of(dtype).storage)
+    return _full(shape, value, dtype_of(dtype), device)
+
+
+@array_function
+def full_like(a: NDArray, value: Scalar, dtype: Any = None) -> NDArray:
+    """A new compact array of one value with a's shape, dtype and device."""
+    return _full(a.shape, value, dtype_of(dtype or a.dtype), a.device)
+
+
+def size_of(shape: Shape) -> int:
+    return math.prod(shape)

@@ -1,0 +1,46 @@
+"""Which memory was written in place, and when: so that backward never uses changed data silently.
+
+Graph nodes are numbered as they are made. A write in place notes the memory with the number of that
+moment; a gradient that needs data noted later than its node was made is refused.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+_noted: dict[int, tuple[weakref.ref[Any], int]] = {}  # id(memory) -> (the memory, moment)
+
+
+def _memory(data: Any) -> Any:
+    """The object that owns the elements: shared by all views of them."""
+    if isinstance(data, np.ndarray):
+        while isinstance(data.base, np.ndarray):
+            data = data.base
+        return data
+    return data._handle
+
+
+def note(data: Any, moment: int) -> None:
+    """The memory of `data` was written at `moment`."""
+    memory = _memory(data)
+    key = id(memory)
+    _noted[key] = (weakref.ref(memory, lambda _: _noted.pop(key, None)), moment)
+
+
+def check_unchanged(node: Any) -> None:
+    """Raise if the data of a node or of its inputs was written after the node was made."""
+    if not _noted:
+        return
+    for value in (node, *node.inputs):
+        if value.cached_data is None or isinstance(value.cached_data, tuple):
+            continue
+        found = _noted.get(id(_memory(value.cached_data)))
+        if found is not None and found[1] > node._stamp:
+            raise ValueError(
+                f"[backward] the data of shape {value.cached_data.shape} that "
+                f"{type(node.op).__name__} needs for its gradient was changed in place after it was "
+                "used; write into a copy (x = x.clone()) instead."
+            )

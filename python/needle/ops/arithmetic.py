@@ -1,0 +1,234 @@
+"""Arithmetic of two operands: tensors, or a tensor and a number."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..autograd import Tensor
+from ..ndarray import functions as F
+from .common import FlatOp, Scalar, check_tensor, fit, is_scalar, zeros_like
+from .compare import equal, where
+from .elementwise import Elementwise, WithScalar, pair
+
+
+class EWiseAdd(Elementwise):
+    """y = a + b"""
+
+    kernel = "add"
+    linear = True
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        a, b = node.inputs
+        return fit(out_grad, a), fit(out_grad, b)
+
+
+class AddScalar(WithScalar):
+    """y = x + s"""
+
+    kernel = "add"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return fit(out_grad, node.inputs[0])
+
+
+def add_scalar(a: Tensor, scalar: Scalar) -> Tensor:
+    """a + scalar."""
+    return AddScalar(scalar)(a)
+
+
+def add(a: Any, b: Any) -> Tensor:
+    """a + b; either may be a number."""
+    if is_scalar(b):
+        return AddScalar(b)(check_tensor("add", a))
+    if is_scalar(a):
+        return AddScalar(a)(check_tensor("add", b))
+    return EWiseAdd()(*pair("add", a, b))
+
+
+class Negate(Elementwise):
+    """y = -x"""
+
+    kernel = "negative"
+    linear = True
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return -out_grad
+
+
+def negate(a: Tensor) -> Tensor:
+    """-a."""
+    return Negate()(check_tensor("negate", a))
+
+
+def subtract(a: Any, b: Any) -> Tensor:
+    """a - b, as a + (-b): the course's graph."""
+    if is_scalar(b) and not _unsigned(a):
+        return add(a, -b)
+    if is_scalar(a):
+        return add(negate(check_tensor("subtract", b)), a)
+    a, b = pair("subtract", a, b)
+    return EWiseAdd()(a, Negate()(b))
+
+
+def _unsigned(x: Any) -> bool:
+    """Is -s no value of x's dtype? (Wrapping negation of a tensor still gives the right sum.)"""
+    return isinstance(x, Tensor) and x.dtype == "uint8"
+
+
+class EWiseMul(Elementwise):
+    """y = a b,  dy/da = b,  dy/db = a"""
+
+    kernel = "multiply"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        a, b = node.inputs
+        return fit(out_grad * b, a), fit(out_grad * a, b)
+
+
+class MulScalar(WithScalar):
+    """y = s x"""
+
+    kernel = "multiply"
+    linear = True
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return fit(out_grad * self.scalar, node.inputs[0])
+
+
+def mul_scalar(a: Tensor, scalar: Scalar) -> Tensor:
+    """a * scalar."""
+    return MulScalar(scalar)(a)
+
+
+def multiply(a: Any, b: Any) -> Tensor:
+    """a * b; either may be a number."""
+    if is_scalar(b):
+        return MulScalar(b)(check_tensor("multiply", a))
+    if is_scalar(a):
+        return MulScalar(a)(check_tensor("multiply", b))
+    return EWiseMul()(*pair("multiply", a, b))
+
+
+class EWiseDiv(Elementwise):
+    """y = a / b,  dy/da = 1/b,  dy/db = -y/b"""
+
+    kernel = "divide"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        a, b = node.inputs
+        over_b = out_grad / b
+        return fit(over_b, a), fit(-over_b * node, b)
+
+
+class DivScalar(WithScalar):
+    """y = x / s"""
+
+    kernel = "divide"
+    linear = True
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return fit(out_grad / self.scalar, node.inputs[0])
+
+
+class ScalarDiv(WithScalar):
+    """y = s / x,  dy/dx = -y/x"""
+
+    kernel = "divide"
+
+    def compute(self, a: Any) -> Any:
+        return F.binary(self.kernel, self.scalar, a)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        (x,) = node.inputs
+        return fit(-out_grad * node / x, x)
+
+
+def divide_scalar(a: Tensor, scalar: Scalar) -> Tensor:
+    """a / scalar."""
+    return DivScalar(scalar)(a)
+
+
+def divide(a: Any, b: Any) -> Tensor:
+    """a / b; either may be a number. Integers divide to float64."""
+    if is_scalar(b):
+        return DivScalar(b)(check_tensor("divide", a))
+    if is_scalar(a):
+        return ScalarDiv(a)(check_tensor("divide", b))
+    return EWiseDiv()(*pair("divide", a, b))
+
+
+class EWisePow(Elementwise):
+    """y = a^b,  dy/da = b a^(b-1),  dy/db = y ln a  (0 where a = 0)"""
+
+    kernel = "power"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        a, b = node.inputs
+        log_a = where(equal(a, 0), 1, a).log()
+        return fit(out_grad * b * a ** (b - 1), a), fit(out_grad * node * log_a, b)
+
+
+class PowerScalar(WithScalar):
+    """y = x^s,  dy/dx = s x^(s-1)"""
+
+    kernel = "power"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        (x,) = node.inputs
+        if self.scalar == 0:
+            return zeros_like(x)
+        return fit(out_grad * self.scalar * x ** (self.scalar - 1), x)
+
+
+class ScalarPower(WithScalar):
+    """y = s^x,  dy/dx = y ln s"""
+
+    kernel = "power"
+
+    def compute(self, a: Any) -> Any:
+        return F.binary(self.kernel, self.scalar, a)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        rate = math.log(self.scalar) if self.scalar > 0 else (0 if self.scalar == 0 else math.nan)
+        return fit(out_grad * node * rate, node.inputs[0])
+
+
+def power_scalar(a: Tensor, scalar: Scalar) -> Tensor:
+    """a ** scalar."""
+    return PowerScalar(scalar)(a)
+
+
+def power(a: Any, b: Any) -> Tensor:
+    """a ** b; either may be a number."""
+    if is_scalar(b):
+        return PowerScalar(b)(check_tensor("power", a))
+    if is_scalar(a):
+        return ScalarPower(a)(check_tensor("power", b))
+    return EWisePow()(*pair("power", a, b))
+
+
+class Remainder(Elementwise):
+    """y = a - b floor(a/b), with the sign of b;  dy/da = 1,  dy/db = -floor(a/b)"""
+
+    kernel = "remainder"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        a, b = node.inputs
+        return fit(out_grad, a), fit(-out_grad * floor_divide(a, b), b)
+
+
+def remainder(a: Any, b: Any) -> Tensor:
+    """The remainder of floor division; it has the sign of b, as in Python."""
+    return Remainder()(*pair("remainder", a, b))
+
+
+class FloorDivide(Elementwise, FlatOp):
+    """y = floor(a / b)"""
+
+    kernel = "floor_divide"
+
+
+def floor_divide(a: Any, b: Any) -> Tensor:
+    """The largest whole number not above a / b."""
+    return FloorDivide()(*pair("floor_divide", a, b))

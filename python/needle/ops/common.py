@@ -1,0 +1,88 @@
+"""What operators share: taking arguments in, and fitting gradients to the inputs they belong to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import config
+from ..autograd import Tensor, TensorOp
+from ..dtype import dtype_of, promote_scalar
+from ..ndarray import functions as F
+from ..ndarray.array import NDArray, as_scalar, from_numpy
+
+Scalar = bool | int | float
+
+
+def is_scalar(x: Any) -> bool:
+    """A Python or NumPy number (weak: it takes the dtype of the tensor beside it)."""
+    return isinstance(x, (bool, int, float, np.generic))
+
+
+def constant(x: Any, like: Tensor) -> Tensor:
+    """x as a tensor without gradient on like's device; a number becomes 0-d of like's dtype."""
+    if isinstance(x, Tensor):
+        return x
+    if is_scalar(x):
+        value = as_scalar(x, "constant")
+        dtype = promote_scalar(dtype_of(like.dtype), type(value))
+        F.check_fits("constant", dtype, value)
+        return _leaf(F.full((), value, dtype, like.device))
+    if isinstance(x, NDArray):
+        return _leaf(x)
+    if isinstance(x, (np.ndarray, list, tuple)):
+        array = np.asarray(x)
+        if config.BACKEND == "np":
+            return _leaf(array)
+        return _leaf(from_numpy(array, dtype_of(array.dtype), like.device))
+    raise TypeError(f"[needle] expected a Tensor, an array or a number, got {type(x).__name__}.")
+
+
+def _leaf(data: Any) -> Tensor:
+    leaf: Tensor = Tensor.make_const(data)
+    return leaf
+
+
+def check_tensor(op: str, x: Any) -> Tensor:
+    """x itself if it is a Tensor; arrays and numbers are not taken for one silently."""
+    if isinstance(x, Tensor):
+        return x
+    raise TypeError(
+        f"[{op}] expected a Tensor, got {type(x).__name__}; wrap it with needle.Tensor(...)."
+    )
+
+
+def fit(gradient: Tensor, source: Tensor) -> Tensor:
+    """A gradient of the broadcast, promoted result, summed and cast to the source's own form."""
+    shape = source.shape
+    if gradient.shape != shape:
+        extra = gradient.ndim - len(shape)
+        stretched = (
+            i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] != 1
+        )
+        axes = (*range(extra), *stretched)
+        gradient = gradient.sum(axes).reshape(shape)
+    return gradient if gradient.dtype == source.dtype else gradient.astype(source.dtype)
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    """Zeros of x's shape, dtype and device, outside the graph."""
+    if x.cached_data is None:
+        return _leaf(F.full(x.shape, 0, x.dtype, x.device))
+    return _leaf(F.full_like(x.cached_data, 0))
+
+
+def one_of(op: str, axes: Any = None, axis: Any = None, dim: Any = None) -> Any:
+    """`axes`, `axis` and `dim` mean the same: the one that was given, or None."""
+    given = [a for a in (axes, axis, dim) if a is not None]
+    if len(given) > 1:
+        raise TypeError(f"[{op}] give one of axes, axis and dim, got {given}.")
+    return given[0] if given else None
+
+
+class FlatOp(TensorOp):
+    """An operator that is piecewise constant in its inputs: the gradient is zero."""
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return tuple(zeros_like(x) for x in node.inputs)  # type: ignore[arg-type]

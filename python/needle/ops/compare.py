@@ -1,0 +1,245 @@
+"""Comparisons, logic, bits, and choosing between values."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ..autograd import Tensor, TensorOp
+from ..ndarray import functions as F
+from .common import Scalar, check_tensor, constant, fit, is_scalar
+from .elementwise import Elementwise, pair
+
+# Yes or no, and bits ----------------------------------------------------------------------------
+
+
+class Predicate(Elementwise):
+    """A result without gradient: comparisons, tests, logic and bit operations."""
+
+    differentiable = False
+
+    def __init__(self, kernel: str):
+        self.kernel = kernel  # type: ignore[misc]
+
+
+class PredicateScalar(Predicate):
+    """The same against a number, on the right or (`swapped`) on the left."""
+
+    def __init__(self, kernel: str, scalar: Scalar, swapped: bool = False):
+        super().__init__(kernel)
+        self.scalar = scalar
+        self.swapped = swapped
+
+    def compute(self, a: Any) -> Any:
+        operands = (self.scalar, a) if self.swapped else (a, self.scalar)
+        return F.binary(self.kernel, *operands)
+
+
+def _test(name: str, x: Any) -> Tensor:
+    return Predicate(name)(check_tensor(name, x))
+
+
+def _compare(name: str, a: Any, b: Any) -> Tensor:
+    if is_scalar(b) and isinstance(a, Tensor):
+        return PredicateScalar(name, b)(a)
+    if is_scalar(a) and isinstance(b, Tensor):
+        return PredicateScalar(name, a, swapped=True)(b)
+    return Predicate(name)(*pair(name, a, b))
+
+
+def equal(a: Any, b: Any) -> Tensor:
+    """a == b, element by element."""
+    return _compare("equal", a, b)
+
+
+def not_equal(a: Any, b: Any) -> Tensor:
+    """a != b, element by element."""
+    return _compare("not_equal", a, b)
+
+
+def less(a: Any, b: Any) -> Tensor:
+    """a < b, element by element."""
+    return _compare("less", a, b)
+
+
+def less_equal(a: Any, b: Any) -> Tensor:
+    """a <= b, element by element."""
+    return _compare("less_equal", a, b)
+
+
+def greater(a: Any, b: Any) -> Tensor:
+    """a > b, element by element."""
+    return _compare("greater", a, b)
+
+
+def greater_equal(a: Any, b: Any) -> Tensor:
+    """a >= b, element by element."""
+    return _compare("greater_equal", a, b)
+
+
+def logical_and(a: Any, b: Any) -> Tensor:
+    """Both true."""
+    return _compare("logical_and", a, b)
+
+
+def logical_or(a: Any, b: Any) -> Tensor:
+    """Either true."""
+    return _compare("logical_or", a, b)
+
+
+def logical_xor(a: Any, b: Any) -> Tensor:
+    """One true, the other not."""
+    return _compare("logical_xor", a, b)
+
+
+def logical_not(x: Tensor) -> Tensor:
+    """Zero or false."""
+    return _test("logical_not", x)
+
+
+def isnan(x: Tensor) -> Tensor:
+    """Is it not a number?"""
+    return _test("isnan", x)
+
+
+def isinf(x: Tensor) -> Tensor:
+    """Is it plus or minus infinity?"""
+    return _test("isinf", x)
+
+
+def isfinite(x: Tensor) -> Tensor:
+    """Is it neither NaN nor infinite?"""
+    return _test("isfinite", x)
+
+
+def bitwise_and(a: Any, b: Any) -> Tensor:
+    """a & b of integers or bools."""
+    return _compare("bitwise_and", a, b)
+
+
+def bitwise_or(a: Any, b: Any) -> Tensor:
+    """a | b of integers or bools."""
+    return _compare("bitwise_or", a, b)
+
+
+def bitwise_xor(a: Any, b: Any) -> Tensor:
+    """a ^ b of integers or bools."""
+    return _compare("bitwise_xor", a, b)
+
+
+def left_shift(a: Any, b: Any) -> Tensor:
+    """a << b of integers."""
+    return _compare("left_shift", a, b)
+
+
+def right_shift(a: Any, b: Any) -> Tensor:
+    """a >> b of integers."""
+    return _compare("right_shift", a, b)
+
+
+def invert(x: Tensor) -> Tensor:
+    """~x of integers or bools."""
+    return _test("invert", x)
+
+
+# Choosing ---------------------------------------------------------------------------------------
+
+
+class Extremum(Elementwise):
+    """The gradient goes to the input that won; where both are equal, half to each."""
+
+    wins: ClassVar[str]
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        a, b = node.inputs
+        won, tied = _compare(self.wins, a, b), equal(a, b)
+        to_a = out_grad * where(tied, 0.5, won.astype(out_grad.dtype))
+        return fit(to_a, a), fit(out_grad - to_a, b)
+
+
+class Maximum(Extremum):
+    """y = max(a, b); NaN if either is"""
+
+    kernel = "maximum"
+    wins = "greater"
+
+
+def maximum(a: Any, b: Any) -> Tensor:
+    """The larger of a and b, element by element."""
+    return Maximum()(*pair("maximum", a, b))
+
+
+class Minimum(Extremum):
+    """y = min(a, b); NaN if either is"""
+
+    kernel = "minimum"
+    wins = "less"
+
+
+def minimum(a: Any, b: Any) -> Tensor:
+    """The smaller of a and b, element by element."""
+    return Minimum()(*pair("minimum", a, b))
+
+
+class Where(TensorOp):
+    """y = a where cond else b"""
+
+    elementwise = True
+
+    def compute(self, cond: Any, a: Any, b: Any) -> Any:
+        return F.where(cond, a, b)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        cond, a, b = node.inputs
+        return None, fit(where(cond, out_grad, 0), a), fit(where(cond, 0, out_grad), b)
+
+
+def where(cond: Any, a: Any, b: Any) -> Tensor:
+    """a where cond is true, else b; all three broadcast."""
+    like = next((x for x in (a, b, cond) if isinstance(x, Tensor)), None)
+    if like is None:
+        raise TypeError("[where] expected at least one Tensor among cond, a and b.")
+    if is_scalar(a) and is_scalar(b):
+        kinds = [float if isinstance(v, float) else int for v in (a, b)]
+        number = float(a) if float in kinds else a
+        first = constant(number, like) if like is not cond else _number(number, like)
+        return Where()(constant(cond, like), first, constant(b, first))
+    return Where()(constant(cond, like), constant(a, like), constant(b, like))
+
+
+def _number(value: Scalar, like: Tensor) -> Tensor:
+    """A 0-d tensor of NumPy's own choice: float32 for floats, int64, or bool."""
+    kind = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
+    data = F.full((), value, kind, like.device)
+    leaf: Tensor = Tensor.make_const(data)
+    return leaf
+
+
+class Clip(TensorOp):
+    """y = min(max(x, low), high),  dy/dx = 1 where low <= x <= high"""
+
+    elementwise = True
+
+    def __init__(self, low: Scalar | None, high: Scalar | None):
+        self.low = low
+        self.high = high
+
+    def compute(self, a: Any) -> Any:
+        if self.low is not None:
+            a = F.binary("maximum", a, self.low)
+        return a if self.high is None else F.binary("minimum", a, self.high)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        (x,) = node.inputs
+        gradient = out_grad
+        if self.low is not None:
+            gradient = where(greater_equal(x, self.low), gradient, 0)
+        if self.high is not None:
+            gradient = where(less_equal(x, self.high), gradient, 0)
+        return fit(gradient, x)
+
+
+def clip(x: Tensor, min: Scalar | None = None, max: Scalar | None = None) -> Tensor:
+    """x limited to [min, max]; None leaves a side open."""
+    if min is None and max is None:
+        raise ValueError("[clip] expected min, max or both, got neither.")
+    return Clip(min, max)(check_tensor("clip", x))

@@ -1,0 +1,73 @@
+"""The one table of Tensor's operators and methods, and its installation.
+
+`autograd.py` defines Tensor without arithmetic; here each name gets its function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd import Tensor
+from . import arithmetic, compare, elementwise, unary
+
+
+def swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """f(other, self) for the reflected operator."""
+
+    def reflected(self: Any, other: Any) -> Any:
+        return function(other, self)
+
+    return reflected
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "__add__": arithmetic.add,
+    "__radd__": swapped(arithmetic.add),
+    "__sub__": arithmetic.subtract,
+    "__rsub__": swapped(arithmetic.subtract),
+    "__mul__": arithmetic.multiply,
+    "__rmul__": swapped(arithmetic.multiply),
+    "__truediv__": arithmetic.divide,
+    "__rtruediv__": swapped(arithmetic.divide),
+    "__pow__": arithmetic.power,
+    "__rpow__": swapped(arithmetic.power),
+    "__mod__": arithmetic.remainder,
+    "__rmod__": swapped(arithmetic.remainder),
+    "__floordiv__": arithmetic.floor_divide,
+    "__rfloordiv__": swapped(arithmetic.floor_divide),
+    "__neg__": arithmetic.negate,
+    "__abs__": unary.abs,
+    "__lt__": compare.less,
+    "__le__": compare.less_equal,
+    "__gt__": compare.greater,
+    "__ge__": compare.greater_equal,
+    "__and__": compare.bitwise_and,
+    "__rand__": swapped(compare.bitwise_and),
+    "__or__": compare.bitwise_or,
+    "__ror__": swapped(compare.bitwise_or),
+    "__xor__": compare.bitwise_xor,
+    "__rxor__": swapped(compare.bitwise_xor),
+    "__lshift__": compare.left_shift,
+    "__rshift__": compare.right_shift,
+    "__invert__": compare.invert,
+    "eq": compare.equal,
+    "ne": compare.not_equal,
+    "astype": elementwise.astype,
+    "clip": compare.clip,
+}
+
+# Functions of one tensor are methods under their own name.
+for function in (
+    unary.abs, unary.sign, unary.exp, unary.expm1, unary.log, unary.log1p, unary.sqrt, unary.rsqrt,
+    unary.square, unary.sin, unary.cos, unary.tan, unary.tanh, unary.sinh, unary.cosh, unary.sigmoid,
+    unary.relu, unary.erf, unary.floor, unary.ceil, unary.round, compare.logical_not, compare.isnan,
+    compare.isinf, compare.isfinite, compare.maximum, compare.minimum,
+):  # fmt: skip
+    METHODS[function.__name__] = function
+
+
+def install() -> None:
+    """Give Tensor its operators."""
+    for name, method in METHODS.items():
+        setattr(Tensor, name, method)

@@ -1,0 +1,246 @@
+// C = A B for strided matrices: one register-blocked microkernel over packed panels.
+//
+// A is cut into panels of kRows rows and B into panels of kCols columns, both stored k-major, so the
+// microkernel reads them straight through. Blocks of kDepth along k keep the panels in cache. Threads
+// share out the tiles of C; nothing splits k, so results do not depend on their number.
+#pragma once
+
+#include "loops.h"
+#include "vec.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+// Accumulators that fit the registers: rows times vectors of columns.
+#if defined(__AVX512F__)
+constexpr int kRows = 14, kColVecs = 2;  // 28 of 32 registers
+#elif defined(__AVX2__)
+constexpr int kRows = 6, kColVecs = 2;  // 12 of 16
+#elif defined(__ARM_NEON)
+constexpr int kRows = 12, kColVecs = 2;  // 24 of 32
+#else
+constexpr int kRows = 4, kColVecs = 2;  // 8 of 16, the products need some too
+#endif
+template <class T>
+constexpr int kCols = kColVecs * kLanes<T>;
+
+template <class T>
+constexpr int64_t kDepth = 1536 / sizeof(T);                // k per block
+constexpr int64_t kTileRows = ceil_div(96, kRows) * kRows;  // a task's tile of C
+constexpr int64_t kTileCols = 256;
+constexpr int64_t kRegionRows = ceil_div(2048, kTileRows) * kTileRows;  // what is packed at once
+constexpr int64_t kRegionCols = 2048;
+
+// A matrix of any layout, whose elements are computed in T; strides in bytes.
+template <class T>
+struct Matrix {
+  const char* data;
+  int64_t row_stride, col_stride;
+  Source<T> source;
+};
+
+template <class T>
+struct Result {
+  char* data;
+  int64_t row_stride, col_stride;
+  StoreFn<T> store;
+  bool is_plain;  // rows are Ts side by side: tiles are written in place
+};
+
+// c[i][j] (+)= sum over k of a[k * Rows + i] * b[k * b_step + j]
+template <class T, int Rows, int Vecs>
+void multiply_panels(int64_t depth, const T* a, const T* b, int64_t b_step, T* c, int64_t c_step,
+                     bool accumulate) {
+  Vec<T> acc[Rows][Vecs] = {};
+  for (int64_t k = 0; k < depth; ++k, a += Rows, b += b_step) {
+    Vec<T> row[Vecs];
+#pragma GCC unroll 4
+    for (int j = 0; j < Vecs; ++j) row[j] = load(b + j * kLanes<T>);
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; ++i) {
+      const Vec<T> x = splat(a[i]);
+#pragma GCC unroll 4
+      for (int j = 0; j < Vecs; ++j) acc[i][j] = multiply_add(x, row[j], acc[i][j]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Vecs; ++j) {
+      T* const at = c + i * c_step + j * kLanes<T>;
+      store(at, accumulate ? acc[i][j] + load(at) : acc[i][j]);
+    }
+  }
+}
+
+template <class T>
+using PanelFn = void (*)(int64_t, const T*, const T*, int64_t, T*, int64_t, bool);
+
+// The microkernel for panels of 1 to kRows rows and of 1 or kColVecs vectors.
+template <class T, int Rows = kRows>
+PanelFn<T> panel_kernel(int64_t rows, bool one_vector) {
+  if constexpr (Rows > 1) {
+    if (rows != Rows) return panel_kernel<T, Rows - 1>(rows, one_vector);
+  }
+  return one_vector ? multiply_panels<T, Rows, 1> : multiply_panels<T, Rows, kColVecs>;
+}
+
+// panel[k * width + i] = matrix element i along `across`, k along `along`; i >= n is zero.
+template <class T>
+void pack_panel(T* panel, const Source<T>& source, const char* from, int64_t across, int64_t along,
+                int64_t n, int64_t width, int64_t depth) {
+  if (n < width) {
+    for (int64_t i = 0; i < width * depth; ++i) panel[i] = 0;
+  }
+  const bool rows_are_near = (across < 0 ? -across : across) < (along < 0 ? -along : along);
+  if (rows_are_near) {
+    for (int64_t k = 0; k < depth; ++k) {
+      source.load(panel + k * width, from + k * along, across, n);
+    }
+    return;
+  }
+  constexpr int64_t kRun = 64;
+  T buffers[kRun];
+  for (int64_t start = 0; start < depth; start += kRun) {
+    const int64_t run = min_of(kRun, depth - start);
+    for (int64_t i = 0; i < n; ++i) {
+      const T* x = source.tile(from + i * across + start * along, along, run, buffers);
+      for (int64_t k = 0; k < run; ++k) panel[(start + k) * width + i] = x[k];
+    }
+  }
+}
+
+// Memory that a thread keeps for its next multiplication: fresh pages would cost more than packing.
+struct Workspace {
+  void* data = nullptr;
+  int64_t bytes = 0;
+  ~Workspace() { ::operator delete(data, std::align_val_t{64}); }
+};
+thread_local Workspace thread_workspace;
+
+template <class T>
+T* workspace(int64_t count) {
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+  Workspace& kept = thread_workspace;
+  if (kept.bytes < bytes) {
+    ::operator delete(kept.data, std::align_val_t{64});
+    kept.data = nullptr;
+    kept.bytes = 0;
+    kept.data = ::operator new(bytes, std::align_val_t{64});
+    kept.bytes = bytes;
+  }
+  return static_cast<T*>(kept.data);
+}
+
+// One multiplication of m x k by k x n.
+template <class T>
+class Gemm {
+ public:
+  Gemm(Result<T> out, Matrix<T> a, Matrix<T> b, int64_t m, int64_t n, int64_t k)
+      : out_(out), a_(a), b_(b), m_(m), n_(n), k_(k) {}
+
+  void run() {
+    const int64_t depth = min_of(k_, kDepth<T>);
+    const int64_t rows = min_of(m_, kRegionRows), cols = padded_cols(min_of(n_, kRegionCols));
+    const int64_t sums = out_.is_plain ? 0 : rows * cols;
+    T* const memory = workspace<T>(rows * depth + cols * depth + sums);
+    packed_a_ = memory + sums + cols * depth;
+    packed_b_ = memory + sums;
+    sums_ = memory;
+    for (row0_ = 0; row0_ < m_; row0_ += kRegionRows) {
+      rows_ = min_of(kRegionRows, m_ - row0_);
+      for (col0_ = 0; col0_ < n_; col0_ += kRegionCols) {
+        cols_ = min_of(kRegionCols, n_ - col0_);
+        run_region();
+      }
+    }
+  }
+
+ private:
+  static int64_t padded_cols(int64_t n) { return ceil_div(n, kCols<T>) * kCols<T>; }
+
+  void run_region() {
+    const int64_t a_panels = ceil_div(rows_, kRows), b_panels = ceil_div(cols_, kCols<T>);
+    const int64_t tiles_across = ceil_div(cols_, kTileCols);
+    const int64_t tiles = ceil_div(rows_, kTileRows) * tiles_across;
+    for (k0_ = 0; k0_ < k_; k0_ += depth_) {
+      depth_ = min_of(kDepth<T>, k_ - k0_);
+      const int64_t grain = max_of(1, 16384 / (depth_ * kCols<T>));
+      parallel_for(a_panels + b_panels, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t p = begin; p < end; ++p) p < b_panels ? pack_b(p) : pack_a(p - b_panels);
+      });
+      parallel_for(tiles, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) run_tile(t / tiles_across, t % tiles_across);
+      });
+    }
+  }
+
+  void pack_a(int64_t panel) {
+    const int64_t i = panel * kRows, rows = min_of(kRows, rows_ - i);
+    const char* from = a_.data + (row0_ + i) * a_.row_stride + k0_ * a_.col_stride;
+    pack_panel(packed_a_ + i * depth_, a_.source, from, a_.row_stride, a_.col_stride, rows, rows,
+               depth_);
+  }
+
+  void pack_b(int64_t panel) {
+    const int64_t j = panel * kCols<T>, cols = min_of(kCols<T>, cols_ - j);
+    const char* from = b_.data + k0_ * b_.row_stride + (col0_ + j) * b_.col_stride;
+    pack_panel(packed_b_ + j * depth_, b_.source, from, b_.col_stride, b_.row_stride, cols,
+               static_cast<int64_t>(kCols<T>), depth_);
+  }
+
+  // One tile of C: its panels of B stay in the first-level cache while A's pass by.
+  void run_tile(int64_t tile_row, int64_t tile_col) {
+    const int64_t row_end = min_of(rows_, (tile_row + 1) * kTileRows);
+    const int64_t col_end = min_of(cols_, (tile_col + 1) * kTileCols);
+    for (int64_t j = tile_col * kTileCols; j < col_end; j += kCols<T>) {
+      for (int64_t i = tile_row * kTileRows; i < row_end; i += kRows) {
+        run_panels(i, min_of(kRows, row_end - i), j, min_of(kCols<T>, col_end - j));
+      }
+    }
+    if (!out_.is_plain && k0_ + depth_ == k_) store_tile_of_sums(tile_row, tile_col);
+  }
+
+  void run_panels(int64_t i, int64_t rows, int64_t j, int64_t cols) {
+    const bool one_vector = cols <= kLanes<T>;
+    const PanelFn<T> kernel = panel_kernel<T>(rows, one_vector);
+    const T *a = packed_a_ + i * depth_, *b = packed_b_ + j * depth_;
+    if (!out_.is_plain) {
+      const int64_t step = padded_cols(cols_);
+      return kernel(depth_, a, b, kCols<T>, sums_ + i * step + j, step, k0_ > 0);
+    }
+    const int64_t step = out_.row_stride / static_cast<int64_t>(sizeof(T));
+    T* const c = reinterpret_cast<T*>(out_.data) + (row0_ + i) * step + col0_ + j;
+    if (cols == (one_vector ? kLanes<T> : kCols<T>)) {
+      return kernel(depth_, a, b, kCols<T>, c, step, k0_ > 0);
+    }
+    alignas(64) T edge[kRows * kCols<T>];
+    kernel(depth_, a, b, kCols<T>, edge, kCols<T>, false);
+    for (int64_t y = 0; y < rows; ++y) {
+      for (int64_t x = 0; x < cols; ++x) {
+        const T sum = edge[y * kCols<T> + x];
+        c[y * step + x] = k0_ > 0 ? sum + c[y * step + x] : sum;
+      }
+    }
+  }
+
+  void store_tile_of_sums(int64_t tile_row, int64_t tile_col) {
+    const int64_t j = tile_col * kTileCols, cols = min_of(kTileCols, cols_ - j);
+    const int64_t row_end = min_of(rows_, (tile_row + 1) * kTileRows);
+    for (int64_t i = tile_row * kTileRows; i < row_end; ++i) {
+      char* to = out_.data + (row0_ + i) * out_.row_stride + (col0_ + j) * out_.col_stride;
+      out_.store(to, out_.col_stride, sums_ + i * padded_cols(cols_) + j, cols);
+    }
+  }
+
+  Result<T> out_;
+  Matrix<T> a_, b_;
+  int64_t m_, n_, k_;
+  T *packed_a_, *packed_b_, *sums_;
+  int64_t row0_, rows_, col0_, cols_, k0_, depth_;  // the region and block at work
+};
+
+}  // namespace
+}  // namespace NEEDLE_ISA
+}  // namespace needle

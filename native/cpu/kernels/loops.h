@@ -1,0 +1,267 @@
+// Loops over strided views: axes merged where memory allows, walked by a cursor; tiles of elements
+// loaded into the type that they are computed in, and stored back.
+#pragma once
+
+#include <cstdint>
+#include <new>
+
+#include "../parallel.h"
+#include "../view.h"
+#include "convert.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+constexpr int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+template <class T>
+struct Tag {
+  using type = T;
+};
+
+// Calls body(Tag<storage type>) for a dtype known at run time.
+template <class F>
+inline void with_dtype(DType dtype, F&& body) {
+  switch (dtype) {
+    case DType::f32: return body(Tag<float>{});
+    case DType::f64: return body(Tag<double>{});
+    case DType::f16: return body(Tag<f16_t>{});
+    case DType::bf16: return body(Tag<bf16_t>{});
+    case DType::i8: return body(Tag<int8_t>{});
+    case DType::i16: return body(Tag<int16_t>{});
+    case DType::i32: return body(Tag<int32_t>{});
+    case DType::i64: return body(Tag<int64_t>{});
+    case DType::u8: return body(Tag<uint8_t>{});
+    case DType::b8: return body(Tag<bool_t>{});
+  }
+}
+
+// The type that elements are computed in: half types in float, bool as a byte of 0 or 1.
+template <class T>
+struct ComputeOf {
+  using type = T;
+};
+template <>
+struct ComputeOf<f16_t> {
+  using type = float;
+};
+template <>
+struct ComputeOf<bf16_t> {
+  using type = float;
+};
+template <>
+struct ComputeOf<bool_t> {
+  using type = uint8_t;
+};
+template <class T>
+using Compute = typename ComputeOf<T>::type;
+
+// How a value of an element type is held while computing.
+template <class T>
+[[gnu::always_inline]] inline T held(T x) {
+  return x;
+}
+[[gnu::always_inline]] inline uint8_t held(bool_t x) { return x.byte; }
+
+// The unsigned type of the same size, in which sums and products wrap around.
+template <class T>
+struct WrapOf {
+  using type = T;
+};
+template <>
+struct WrapOf<int8_t> {
+  using type = uint8_t;
+};
+template <>
+struct WrapOf<int16_t> {
+  using type = uint16_t;
+};
+template <>
+struct WrapOf<int32_t> {
+  using type = uint32_t;
+};
+template <>
+struct WrapOf<int64_t> {
+  using type = uint64_t;
+};
+template <class T>
+using Wrapping = typename WrapOf<T>::type;
+
+template <class A, class B>
+constexpr bool is_same = false;
+template <class A>
+constexpr bool is_same<A, A> = true;
+
+// 64-byte-aligned memory for the length of a scope, from the stack when it is small.
+template <int64_t kStackBytes>
+class Scratch {
+ public:
+  explicit Scratch(int64_t bytes) {
+    data_ = bytes <= kStackBytes ? stack_ : ::operator new(bytes, std::align_val_t{64});
+  }
+  ~Scratch() {
+    if (data_ != stack_) ::operator delete(data_, std::align_val_t{64});
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  template <class T>
+  T* as() {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  alignas(64) char stack_[kStackBytes];
+  void* data_;
+};
+
+// The axes that N operands share, outermost first; strides in bytes. Axes of one element are
+// dropped, and an axis joins the one outside it when every operand steps evenly over both.
+template <int N>
+struct Nest {
+  int ndim = 0;
+  int64_t size = 1;
+  int64_t shape[kMaxDims];
+  int64_t strides[kMaxDims][N];
+
+  void push(int64_t n, const int64_t (&steps)[N]) {
+    size *= n;
+    if (n == 1) return;
+    if (ndim > 0 && joins(n, steps)) {
+      shape[ndim - 1] *= n;
+    } else {
+      shape[ndim++] = n;
+    }
+    for (int i = 0; i < N; ++i) strides[ndim - 1][i] = steps[i];
+  }
+
+  // Removes the innermost axis; an empty nest gives an axis of one element.
+  int64_t pop(int64_t (&steps)[N]) {
+    for (int i = 0; i < N; ++i) steps[i] = ndim > 0 ? strides[ndim - 1][i] : 0;
+    if (ndim == 0) return 1;
+    const int64_t n = shape[--ndim];
+    if (n > 0) size /= n;
+    return n;
+  }
+
+ private:
+  bool joins(int64_t n, const int64_t (&steps)[N]) const {
+    for (int i = 0; i < N; ++i) {
+      if (strides[ndim - 1][i] != n * steps[i]) return false;
+    }
+    return true;
+  }
+};
+
+// A position in a nest that moves in C order; offset[i] is operand i's, in bytes.
+template <int N>
+class Cursor {
+ public:
+  int64_t offset[N] = {};
+
+  Cursor(const Nest<N>& nest, int64_t linear) : nest_(nest) {
+    for (int d = nest.ndim - 1; d >= 0; --d) {
+      index_[d] = linear % nest.shape[d];
+      linear /= nest.shape[d];
+      for (int i = 0; i < N; ++i) offset[i] += index_[d] * nest.strides[d][i];
+    }
+  }
+
+  void next() {
+    for (int d = nest_.ndim - 1; d >= 0; --d) {
+      for (int i = 0; i < N; ++i) offset[i] += nest_.strides[d][i];
+      if (++index_[d] < nest_.shape[d]) return;
+      for (int i = 0; i < N; ++i) offset[i] -= index_[d] * nest_.strides[d][i];
+      index_[d] = 0;
+    }
+  }
+
+ private:
+  const Nest<N>& nest_;
+  int64_t index_[kMaxDims];
+};
+
+// Calls body(offsets, strides, i, n) for positions [begin, end) of a nest, a run along the innermost
+// axis at a time: n positions from i on, each `strides` bytes after the one before.
+template <int N, class F>
+void for_each_run(const Nest<N>& nest, int64_t begin, int64_t end, F&& body) {
+  if (begin >= end) return;
+  Nest<N> outer = nest;
+  int64_t strides[N];
+  const int64_t length = outer.pop(strides);
+  Cursor<N> at(outer, begin / length);
+  for (int64_t first = begin % length; begin < end; first = 0, at.next()) {
+    const int64_t n = min_of(length - first, end - begin);
+    int64_t offsets[N];
+    for (int i = 0; i < N; ++i) offsets[i] = at.offset[i] + first * strides[i];
+    body(offsets, strides, begin, n);
+    begin += n;
+  }
+}
+
+inline int64_t byte_stride(const View& v, int axis) {
+  return v.strides[axis] * item_size(v.dtype);
+}
+
+// Reads n elements that lie `stride` bytes apart into tile; and the reverse.
+template <class T>
+using LoadFn = void (*)(T* tile, const char* from, int64_t stride, int64_t n);
+template <class T>
+using StoreFn = void (*)(char* to, int64_t stride, const T* tile, int64_t n);
+
+template <class T, class As, class From>
+void load_tile(T* __restrict tile, const char* from, int64_t stride, int64_t n) {
+  if (stride == static_cast<int64_t>(sizeof(From))) {
+    const From* source = reinterpret_cast<const From*>(from);
+    for (int64_t i = 0; i < n; ++i) tile[i] = static_cast<T>(held(cast<As>(source[i])));
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i, from += stride) {
+    tile[i] = static_cast<T>(held(cast<As>(*reinterpret_cast<const From*>(from))));
+  }
+}
+
+template <class To, class T>
+void store_tile(char* to, int64_t stride, const T* tile, int64_t n) {
+  if (stride == static_cast<int64_t>(sizeof(To))) {
+    To* target = reinterpret_cast<To*>(to);
+    for (int64_t i = 0; i < n; ++i) target[i] = cast<To>(tile[i]);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i, to += stride) {
+    *reinterpret_cast<To*>(to) = cast<To>(tile[i]);
+  }
+}
+
+// A strided operand, read tile by tile: in place when its elements are Ts side by side.
+template <class T>
+struct Source {
+  LoadFn<T> load;
+  bool is_plain;  // the storage type is T itself
+
+  const T* tile(const char* from, int64_t stride, int64_t n, T* buffer) const {
+    if (is_plain && stride == static_cast<int64_t>(sizeof(T))) {
+      return reinterpret_cast<const T*>(from);
+    }
+    load(buffer, from, stride, n);
+    return buffer;
+  }
+};
+
+// Elements of a dtype, cast to the element type As, held in T (of As's size).
+template <class T, class As>
+Source<T> source_of(DType dtype) {
+  Source<T> source = {};
+  with_dtype(dtype, [&](auto tag) {
+    using From = typename decltype(tag)::type;
+    source = {load_tile<T, As, From>, is_same<From, As>};
+  });
+  return source;
+}
+
+}  // namespace
+}  // namespace NEEDLE_ISA
+}  // namespace needle

@@ -1,0 +1,428 @@
+// Reductions over any set of axes, argmax/argmin and cumulative sums along one.
+//
+// Axes are sorted by how far a steps along them. When the innermost one is reduced, an output is
+// the reduction of *rows*; when it is kept, a tile of neighbouring outputs takes *columns* together.
+// Work is cut by shape alone, so results do not depend on the number of threads.
+
+#include "entries.h"
+#include "reduce_ops.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+constexpr int64_t kTile = 512;         // outputs that the column form takes together
+constexpr int64_t kStretch = 128;      // rows that it adds up in float, then in double
+constexpr int64_t kShortRow = 16;      // rows shorter than this are taken as columns
+constexpr int64_t kGrain = 1 << 15;    // elements worth a task
+constexpr int64_t kChunkedTasks = 64;  // tasks to aim for when there are few outputs
+
+// The axes of a for which `wanted` holds, by falling stride (broadcast axes first), with `other`'s.
+template <class Wanted>
+Nest<2> sorted_axes(const View& a, const View& other, Wanted&& wanted) {
+  int axes[kMaxDims], count = 0;
+  const auto distance = [&](int axis) {
+    const int64_t stride = a.strides[axis];
+    return stride == 0 ? INT64_MAX : stride < 0 ? -stride : stride;
+  };
+  for (int axis = 0; axis < a.ndim; ++axis) {
+    if (!wanted(axis)) continue;
+    int at = count++;
+    for (; at > 0 && distance(axes[at - 1]) < distance(axis); --at) axes[at] = axes[at - 1];
+    axes[at] = axis;
+  }
+  Nest<2> nest;
+  for (int i = 0; i < count; ++i) {
+    const int axis = axes[i];
+    nest.push(a.shape[axis], {byte_stride(a, axis), byte_stride(other, axis)});
+  }
+  return nest;
+}
+
+int64_t distance_of(int64_t stride) { return stride < 0 ? -stride : stride; }
+
+// Whether neighbouring outputs are nearer in memory than the elements that one of them reduces.
+bool prefers_columns(const Nest<2>& kept, int64_t reduced, int64_t reduced_stride) {
+  if (kept.ndim == 0) return false;
+  const int64_t kept_stride = distance_of(kept.strides[kept.ndim - 1][0]);
+  const bool short_rows = reduced < kShortRow && kept.shape[kept.ndim - 1] >= kShortRow;
+  return short_rows || kept_stride < distance_of(reduced_stride);
+}
+
+template <class Op, class T>
+class Reduction {
+ public:
+  using Total = typename Op::template Total<T>;
+
+  Reduction(const View& out, const View& a, Source<T> source, StoreFn<Total> store)
+      : out_(out.data), from_(a.data), source_(source), store_(store) {
+    outer_ = sorted_axes(a, out, [&](int axis) { return out.shape[axis] != 1; });
+    reduced_ = sorted_axes(a, out, [&](int axis) { return out.shape[axis] == 1; });
+    const int last = reduced_.ndim - 1;
+    by_columns_ = last < 0 || prefers_columns(outer_, reduced_.shape[last], reduced_.strides[last][0]);
+    if (by_columns_) {
+      width_ = outer_.pop(steps_);
+      count_ = reduced_.size;
+    } else {
+      count_ = reduced_.size;
+      row_ = reduced_.pop(steps_);
+      steps_[1] = 0;
+    }
+    tiles_ = ceil_div(width_, kTile);
+  }
+
+  void run() {
+    const int64_t units = outer_.size * tiles_, unit_width = min_of(width_, kTile);
+    if (units == 0) return;
+    const int64_t total = outer_.size * width_ * count_;
+    const int64_t wanted = min_of(total / kGrain, kChunkedTasks / units);
+    if (wanted > 1 && count_ > 1) return run_chunked(units, unit_width, wanted);
+    const int64_t grain = max_of(1, kGrain / max_of(1, unit_width * count_));
+    parallel_for(units, grain, [&](int64_t begin, int64_t end) {
+      Total totals[kTile];
+      Cursor<2> at(outer_, begin / tiles_);
+      for (int64_t unit = begin; unit < end; ++unit) {
+        reduce_unit(totals, at.offset[0], unit % tiles_, 0, count_);
+        finish_unit(totals, at.offset[1], unit % tiles_);
+        if ((unit + 1) % tiles_ == 0) at.next();
+      }
+    });
+  }
+
+ private:
+  // Few outputs of many elements: the reduced range is cut into chunks, combined in order.
+  void run_chunked(int64_t units, int64_t unit_width, int64_t wanted) {
+    const int64_t multiple = by_columns_ ? kStretch : kBlock;
+    const int64_t length = ceil_div(ceil_div(count_, wanted), multiple) * multiple;
+    const int64_t chunks = ceil_div(count_, length);
+    Scratch<4096> scratch(chunks * units * unit_width * static_cast<int64_t>(sizeof(Total)));
+    Total* const partial = scratch.template as<Total>();
+    parallel_for(chunks * units, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t unit = task % units, first = task / units * length;
+        const Cursor<2> at(outer_, unit / tiles_);
+        reduce_unit(partial + task * unit_width, at.offset[0], unit % tiles_, first,
+                    min_of(first + length, count_));
+      }
+    });
+    for (int64_t unit = 0; unit < units; ++unit) {
+      Total* const totals = partial + unit * unit_width;
+      const int64_t n = tile_width(unit % tiles_);
+      for (int64_t chunk = 1; chunk < chunks; ++chunk) {
+        const Total* part = totals + chunk * units * unit_width;
+        for (int64_t i = 0; i < n; ++i) totals[i] = Op::apply(totals[i], part[i]);
+      }
+      finish_unit(totals, Cursor<2>(outer_, unit / tiles_).offset[1], unit % tiles_);
+    }
+  }
+
+  int64_t tile_width(int64_t tile) const { return min_of(kTile, width_ - tile * kTile); }
+
+  void reduce_unit(Total* totals, int64_t offset, int64_t tile, int64_t begin, int64_t end) const {
+    if (by_columns_) {
+      reduce_columns(totals, from_ + offset + tile * kTile * steps_[0], tile_width(tile), begin, end);
+    } else {
+      totals[0] = reduce_rows_of(from_ + offset, begin, end);
+    }
+  }
+
+  void finish_unit(const Total* totals, int64_t offset, int64_t tile) const {
+    store_(out_ + offset + tile * kTile * steps_[1], steps_[1], totals, tile_width(tile));
+  }
+
+  // One output: elements [begin, end) of the reduced axes, which are rows of row_ elements.
+  Total reduce_rows_of(const char* from, int64_t begin, int64_t end) const {
+    Total total = Op::template identity<Total>();
+    if (begin >= end) return total;
+    T buffer[kBlock];
+    Cursor<2> row(reduced_, begin / row_);
+    for (int64_t column = begin % row_; begin < end; column = 0, row.next()) {
+      const int64_t stop = min_of(row_, column + end - begin);
+      begin += stop - column;
+      for (; column < stop; column += kBlock) {
+        const int64_t n = min_of(kBlock, stop - column);
+        const T* x = source_.tile(from + row.offset[0] + column * steps_[0], steps_[0], n, buffer);
+        total = Op::apply(total, static_cast<Total>(reduce_block<Op>(x, n)));
+      }
+    }
+    return total;
+  }
+
+  // n outputs side by side: rows [begin, end) of the reduced axes, a stretch of rows at a time so
+  // that float sums stay accurate.
+  void reduce_columns(Total* totals, const char* from, int64_t n, int64_t begin, int64_t end) const {
+    T acc[kTile], buffers[4][kTile];
+    for (int64_t i = 0; i < n; ++i) totals[i] = Op::template identity<Total>();
+    if (begin >= end) return;
+    Cursor<2> row(reduced_, begin);
+    const auto next_row = [&](int slot) {
+      const T* x = source_.tile(from + row.offset[0], steps_[0], n, buffers[slot]);
+      row.next();
+      return x;
+    };
+    while (begin < end) {
+      const int64_t stop = min_of(end, begin + kStretch);
+      for (int64_t i = 0; i < n; ++i) acc[i] = Op::template identity<T>();
+      for (; begin + 4 <= stop; begin += 4) {
+        const T *x0 = next_row(0), *x1 = next_row(1), *x2 = next_row(2), *x3 = next_row(3);
+        reduce_rows<Op>(acc, x0, x1, x2, x3, n);
+      }
+      for (; begin < stop; ++begin) reduce_row<Op>(acc, next_row(0), n);
+      for (int64_t i = 0; i < n; ++i) {
+        totals[i] = Op::apply(totals[i], static_cast<Total>(acc[i]));
+      }
+    }
+  }
+
+  char* out_;
+  const char* from_;
+  Source<T> source_;
+  StoreFn<Total> store_;
+  Nest<2> outer_, reduced_;  // strides of a and of out
+  bool by_columns_;
+  int64_t count_;           // elements that each output reduces
+  int64_t row_ = 1;         // rows: the length of the innermost reduced axis
+  int64_t width_ = 1;       // columns: the length of the innermost kept axis
+  int64_t tiles_;           // tiles in width_
+  int64_t steps_[2];        // strides of a and of out along the innermost axis
+};
+
+template <class Op, class T, class As, class Out>
+void reduce_as(const View& out, const View& a) {
+  using Total = typename Op::template Total<T>;
+  Reduction<Op, T>(out, a, source_of<T, As>(a.dtype), store_tile<Out, Total>).run();
+}
+
+template <class Op>
+void reduce_truth(const View& out, const View& a) {
+  reduce_as<Op, uint8_t, bool_t, bool_t>(out, a);
+}
+
+// sum and prod: a is cast to out's type. Products of floats are taken in double, where they
+// neither overflow nor underflow half-way.
+template <class Op>
+void accumulate(const View& out, const View& a) {
+  with_dtype(out.dtype, [&](auto tag) {
+    using Out = typename decltype(tag)::type;
+    if constexpr (is_same<Out, bool_t>) {
+      is_same<Op, Sum> ? reduce_truth<Max>(out, a) : reduce_truth<Min>(out, a);
+    } else if constexpr (is_same<Op, Prod> && is_floating<Compute<Out>>) {
+      reduce_as<Op, double, double, Out>(out, a);
+    } else {
+      reduce_as<Op, Wrapping<Compute<Out>>, Compute<Out>, Out>(out, a);
+    }
+  });
+}
+
+template <class Op>
+void find_extreme(const View& out, const View& a) {
+  with_dtype(a.dtype, [&](auto tag) {
+    using Out = typename decltype(tag)::type;
+    if constexpr (is_same<Out, bool_t>) {
+      reduce_truth<Op>(out, a);
+    } else {
+      reduce_as<Op, Compute<Out>, Compute<Out>, Out>(out, a);
+    }
+  });
+}
+
+// One axis of a, and the walk over all others (strides of a and of out). Outputs come one by one,
+// or in tiles of up to kTile along the innermost of the other axes.
+struct AxisWalk {
+  Nest<2> outer;
+  int64_t n;          // the length of the axis
+  int64_t axis[2];    // strides along it
+  int64_t width = 1;  // outputs along the innermost of the other axes, when taken in tiles
+  int64_t steps[2] = {};
+  bool by_columns;
+
+  AxisWalk(const View& out, const View& a, int along) : n(a.shape[along]) {
+    axis[0] = byte_stride(a, along);
+    axis[1] = byte_stride(out, along);
+    outer = sorted_axes(a, out, [&](int other) { return other != along; });
+    by_columns = prefers_columns(outer, n, axis[0]);
+    if (by_columns) width = outer.pop(steps);
+  }
+
+  // Calls body(offset in a, offset in out, number of outputs) for each tile of outputs.
+  template <class F>
+  void for_each_tile(F&& body) const {
+    const int64_t tiles = ceil_div(width, kTile), units = outer.size * tiles;
+    const int64_t grain = max_of(1, kGrain / max_of(1, n * min_of(width, kTile)));
+    parallel_for(units, grain, [&](int64_t begin, int64_t end) {
+      Cursor<2> at(outer, begin / tiles);
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t first = unit % tiles * kTile;
+        body(at.offset[0] + first * steps[0], at.offset[1] + first * steps[1],
+             min_of(kTile, width - first));
+        if ((unit + 1) % tiles == 0) at.next();
+      }
+    });
+  }
+};
+
+template <class T>
+struct Best {
+  T value;
+  int64_t index;
+};
+
+// NaN beats everything but an earlier NaN.
+template <class Op, class T>
+[[gnu::always_inline]] inline bool beats(T challenger, T best) {
+  return Op::is_better(challenger, best) | ((challenger != challenger) & (best == best));
+}
+
+// The best of elements [begin, end) of a row: the first best block, then the place in it.
+template <class Op, class T>
+Best<T> best_of_row(const Source<T>& source, const char* from, int64_t stride, int64_t begin,
+                    int64_t end) {
+  T buffer[kBlock];
+  const auto block = [&](int64_t start) {
+    return source.tile(from + start * stride, stride, min_of(kBlock, end - start), buffer);
+  };
+  Best<T> best = {reduce_block<Op>(block(begin), min_of(kBlock, end - begin)), begin};
+  for (int64_t start = begin + kBlock; start < end; start += kBlock) {
+    const T value = reduce_block<Op>(block(start), min_of(kBlock, end - start));
+    if (beats<Op>(value, best.value)) best = {value, start};
+  }
+  const T* x = block(best.index);
+  int64_t i = 0;
+  while (x[i] != best.value && (x[i] == x[i] || best.value == best.value)) ++i;
+  best.index += i;
+  return best;
+}
+
+template <class Op, class T>
+void best_of_columns(const AxisWalk& walk, const Source<T>& source, const char* from, char* to,
+                     int64_t n) {
+  T best[kTile], buffer[kTile];
+  int64_t index[kTile];
+  const T* x = source.tile(from, walk.steps[0], n, buffer);
+  for (int64_t i = 0; i < n; ++i) {
+    best[i] = x[i];
+    index[i] = 0;
+  }
+  for (int64_t row = 1; row < walk.n; ++row) {
+    x = source.tile(from + row * walk.axis[0], walk.steps[0], n, buffer);
+    for (int64_t i = 0; i < n; ++i) {
+      const bool wins = beats<Op>(x[i], best[i]);
+      best[i] = wins ? x[i] : best[i];
+      index[i] = wins ? row : index[i];
+    }
+  }
+  store_tile<int64_t>(to, walk.steps[1], index, n);
+}
+
+// One long row: chunks of fixed length, compared in order.
+template <class Op, class T>
+int64_t best_of_long_row(const Source<T>& source, const char* from, int64_t stride, int64_t n) {
+  const int64_t length = max_of(kGrain, ceil_div(ceil_div(n, kChunkedTasks), kBlock) * kBlock);
+  Best<T> bests[kChunkedTasks];
+  parallel_for(ceil_div(n, length), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      bests[i] = best_of_row<Op>(source, from, stride, i * length, min_of(n, (i + 1) * length));
+    }
+  });
+  Best<T> best = bests[0];
+  for (int64_t i = 1; i < ceil_div(n, length); ++i) {
+    if (beats<Op>(bests[i].value, best.value)) best = bests[i];
+  }
+  return best.index;
+}
+
+template <class Op, class T>
+void arg_reduce_as(const View& out, const View& a, int axis, const Source<T>& source) {
+  const AxisWalk walk(out, a, axis);
+  if (!walk.by_columns && walk.outer.size == 1) {
+    *reinterpret_cast<int64_t*>(out.data) =
+        best_of_long_row<Op>(source, a.data, walk.axis[0], walk.n);
+    return;
+  }
+  walk.for_each_tile([&](int64_t from, int64_t to, int64_t n) {
+    if (walk.by_columns) {
+      best_of_columns<Op>(walk, source, a.data + from, out.data + to, n);
+    } else {
+      *reinterpret_cast<int64_t*>(out.data + to) =
+          best_of_row<Op>(source, a.data + from, walk.axis[0], 0, walk.n).index;
+    }
+  });
+}
+
+template <class Op>
+void arg_reduce_with(const View& out, const View& a, int axis) {
+  with_dtype(a.dtype, [&](auto tag) {
+    using T = Compute<typename decltype(tag)::type>;
+    using As = std::conditional_t<is_same<decltype(tag), Tag<bool_t>>, bool_t, T>;
+    arg_reduce_as<Op, T>(out, a, axis, source_of<T, As>(a.dtype));
+  });
+}
+
+template <class Op, class T, class As, class Out>
+void scan_as(const View& out, const View& a, int axis) {
+  const AxisWalk walk(out, a, axis);
+  const Source<T> source = source_of<T, As>(a.dtype);
+  walk.for_each_tile([&](int64_t from, int64_t to, int64_t n) {
+    T acc[kTile], buffer[kBlock];
+    static_assert(kTile <= kBlock);
+    if (walk.by_columns) {
+      for (int64_t i = 0; i < n; ++i) acc[i] = Op::template identity<T>();
+      for (int64_t row = 0; row < walk.n; ++row) {
+        const char* x = a.data + from + row * walk.axis[0];
+        reduce_row<Op>(acc, source.tile(x, walk.steps[0], n, buffer), n);
+        store_tile<Out>(out.data + to + row * walk.axis[1], walk.steps[1], acc, n);
+      }
+      return;
+    }
+    T total = Op::template identity<T>();
+    for (int64_t start = 0; start < walk.n; start += kTile) {
+      const int64_t count = min_of(kTile, walk.n - start);
+      const char* x = a.data + from + start * walk.axis[0];
+      const T* tile = source.tile(x, walk.axis[0], count, buffer);
+      for (int64_t i = 0; i < count; ++i) acc[i] = total = Op::apply(total, tile[i]);
+      store_tile<Out>(out.data + to + start * walk.axis[1], walk.axis[1], acc, count);
+    }
+  });
+}
+
+// Floats accumulate in double, integers wrap around, bool sums are "any" and products "all".
+template <class Op>
+void scan_with(const View& out, const View& a, int axis) {
+  with_dtype(out.dtype, [&](auto tag) {
+    using Out = typename decltype(tag)::type;
+    if constexpr (is_same<Out, bool_t>) {
+      using Truth = std::conditional_t<is_same<Op, Sum>, Max, Min>;
+      scan_as<Truth, uint8_t, bool_t, bool_t>(out, a, axis);
+    } else if constexpr (is_floating<Compute<Out>>) {
+      scan_as<Op, double, double, Out>(out, a, axis);
+    } else {
+      scan_as<Op, Wrapping<Out>, Out, Out>(out, a, axis);
+    }
+  });
+}
+
+}  // namespace
+
+void reduce(ReduceOp op, const View& out, const View& a) {
+  switch (op) {
+    case ReduceOp::sum: return accumulate<Sum>(out, a);
+    case ReduceOp::prod: return accumulate<Prod>(out, a);
+    case ReduceOp::max: return find_extreme<Max>(out, a);
+    case ReduceOp::min: return find_extreme<Min>(out, a);
+    case ReduceOp::any: return reduce_truth<Max>(out, a);
+    case ReduceOp::all: return reduce_truth<Min>(out, a);
+  }
+}
+
+void arg_reduce(ArgOp op, const View& out, const View& a, int axis) {
+  if (out.size() == 0) return;
+  op == ArgOp::argmax ? arg_reduce_with<Max>(out, a, axis) : arg_reduce_with<Min>(out, a, axis);
+}
+
+void scan(ScanOp op, const View& out, const View& a, int axis) {
+  if (out.size() == 0) return;
+  op == ScanOp::cumsum ? scan_with<Sum>(out, a, axis) : scan_with<Prod>(out, a, axis);
+}
+
+}  // namespace NEEDLE_ISA
+}  // namespace needle

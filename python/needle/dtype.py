@@ -83,6 +83,8 @@ def _numpy_name(spec: Any) -> str:
 def _lookup(spec: Any) -> DType | None:
     if isinstance(spec, str) and spec in _by_name:
         return _by_name[spec]
+    if spec is None:  # NumPy's default type, float64, would be a surprise
+        return None
     return _from_numpy.get(_numpy_name(spec))
 
 

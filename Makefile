@@ -1,0 +1,122 @@
+# Every target sets up what it needs (a .venv, the build, the tools), in any order, and again.
+# Needed beforehand: Python 3.11 or newer with venv, a C++20 compiler, make.
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PYTEST := $(PY) -m pytest -q -n $(JOBS)
+SOURCES := CMakeLists.txt pyproject.toml $(shell find native -type f)
+
+# Tests that run once more on each instruction set, and with tensors over plain NumPy arrays.
+NATIVE_TESTS := $(wildcard tests/parity tests/native)
+NUMPY_TESTS := $(wildcard tests/ops tests/autograd tests/contract)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help train test lint format bench docs wheel asan tsan selftest selftest-aarch64 clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' Makefile
+
+train: $(VENV)/installed ## train a two-layer net on the bundled digits
+	$(PY) examples/digits_mlp.py
+
+test: $(VENV)/installed $(VENV)/with-test ## all tests, after those of each instruction set and mode
+	@for isa in $$($(PY) -c "from needle import _native; print(*_native.instruction_sets()[1:])"); \
+	do echo "NEEDLE_CPU=$$isa" && NEEDLE_CPU=$$isa $(PYTEST) $(NATIVE_TESTS) || exit 1; done
+	@echo NEEDLE_BACKEND=np && NEEDLE_BACKEND=np $(PYTEST) $(NUMPY_TESTS)
+	@echo "all tests, best instruction set" && $(PYTEST)
+
+lint: $(VENV)/installed $(VENV)/with-test $(VENV)/with-lint ## ruff, clang-format and mypy
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(VENV)/bin/clang-format --dry-run --Werror $(filter %.h %.cc,$(SOURCES))
+	$(PY) -m mypy
+
+format: $(VENV)/with-lint ## what lint would ask for, done
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+	$(VENV)/bin/clang-format -i $(filter %.h %.cc,$(SOURCES))
+
+bench: $(VENV)/installed ## kernels against NumPy, and PyTorch if it is installed in .venv
+	$(PY) benchmarks/import_time.py
+	$(PY) benchmarks/ops.py --quick
+
+docs: $(VENV)/installed $(VENV)/with-test $(VENV)/with-docs ## run the docs' examples, build build/site
+	$(PY) -m pytest -q tests/docs
+	$(PY) tools/build_site.py build/site
+
+wheel: $(VENV)/with-build ## build dist/needle_dl-*.whl
+	$(PY) -m pip wheel -q --no-deps --no-build-isolation -Cbuild-dir=build/wheel -w dist .
+
+# Checks of the native core ------------------------------------------------------------------------
+
+SANITIZER_OPTIONS := ASAN_OPTIONS=detect_leaks=0:halt_on_error=1:allocator_may_return_null=1 \
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+
+asan: .venv-asan/installed .venv-asan/with-test ## parity tests under AddressSanitizer and UBSan
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+	  $(SANITIZER_OPTIONS) .venv-asan/bin/python -m pytest -q -p no:cacheprovider $(NATIVE_TESTS)
+
+tsan: build/tsan/needle_selftest ## the kernels' self-test under ThreadSanitizer
+	setarch -R env NEEDLE_NUM_THREADS=4 TSAN_OPTIONS=halt_on_error=1 $<
+
+selftest: build/selftest/needle_selftest ## the kernels' self-test, without Python
+	$<
+
+selftest-aarch64: build/aarch64/needle_selftest ## the same, cross-built for AArch64, under qemu
+	command -v qemu-aarch64 || (apt-get update && apt-get install -y qemu-user)
+	qemu-aarch64 -L /usr/aarch64-linux-gnu $<
+
+build/tsan/needle_selftest: CMAKE_OPTIONS := -DNEEDLE_SANITIZE=thread
+build/aarch64/needle_selftest: CMAKE_OPTIONS := -DCMAKE_TOOLCHAIN_FILE=native/aarch64.cmake
+build/aarch64/needle_selftest: | /usr/bin/aarch64-linux-gnu-g++
+
+build/%/needle_selftest: $(SOURCES) | $(VENV)/with-build
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B build/$* -G Ninja -DNEEDLE_SELFTEST=ON \
+	  $(CMAKE_OPTIONS)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build build/$* -j $(JOBS) --target needle_selftest
+	touch $@
+
+/usr/bin/aarch64-linux-gnu-g++:
+	apt-get update && apt-get install -y g++-aarch64-linux-gnu
+
+# Set-up -------------------------------------------------------------------------------------------
+
+# The packages that pyproject.toml names: build requirements, or an optional group.
+requirements = $$($(PYTHON) -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb')); \
+  print(*(p['project']['optional-dependencies'] | {'build': p['build-system']['requires'] \
+  + ['cmake>=3.25', 'ninja']})['$(1)'])")
+
+define install_group
+$(@D)/bin/python -m pip install -q $(call requirements,$*)
+@touch $@
+endef
+
+.venv-asan/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_SANITIZE=address,undefined
+
+# Editable: Python files are used where they lie, and only native sources need this again.
+%/installed: $(SOURCES) | %/with-build
+	$*/bin/python -m pip install -q --no-build-isolation -Cbuild-dir=build/for$* $(BUILD_OPTIONS) -e .
+	@touch $@
+
+.venv/with-%: pyproject.toml | .venv/created
+	$(install_group)
+
+.venv-asan/with-%: pyproject.toml | .venv-asan/created
+	$(install_group)
+
+%/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	  "needle needs Python 3.11 or newer; say which with make PYTHON=python3.11")'
+	$(PYTHON) -m venv $*
+	@touch $@
+
+.PRECIOUS: %/created %/installed .venv/with-% .venv-asan/with-% build/%/needle_selftest
+
+clean: ## remove everything that make made
+	rm -rf .venv .venv-asan build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find python tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -36,12 +36,12 @@ class Handle:
 
 def widen(bits: Array) -> Array:
     """bfloat16 bits -> float32: the upper half of the word."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+    return np.asarray(bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def narrow(values: Array) -> Array:
     """float32 -> bfloat16 bits, to nearest even; NaN stays NaN."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    bits = np.asarray(values, np.float32).view(np.uint32)  # 0-d stays 0-d
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     return np.where(np.isnan(values), 0x7FC0 | (bits >> 16), rounded).astype(np.uint16)
 

@@ -64,7 +64,7 @@ def test_reshape_views_whenever_numpy_does(case):
 
 @given(shapes(), shapes(), st.integers(0, 4))
 def test_reshape_of_nothing_is_a_view(sizes, new_sizes, at):
-    shape, new_shape = (s[:at] + (0,) + s[at:] for s in (sizes, new_sizes))
+    shape, new_shape = ((*s[:at], 0, *s[at:]) for s in (sizes, new_sizes))
     assert layout.reshape_strides(shape, layout.compact_strides(shape), new_shape) is not None
 
 
@@ -113,7 +113,7 @@ def test_row_major_is_numpys_contiguous(array):
 
 @given(shapes(), shapes(max_dims=3), st.integers(0, 3))
 def test_infer_reshape(shape, sizes, at):
-    new_shape = sizes[:at] + (-1,) + sizes[at:]
+    new_shape = (*sizes[:at], -1, *sizes[at:])
     try:
         expected = np.empty(shape).reshape(new_shape).shape
     except ValueError:

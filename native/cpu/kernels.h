@@ -20,8 +20,9 @@ struct KernelTable {
   const char* name;  // "baseline", "avx2", "avx512", "neon"
 
   // elementwise.cc: inputs already broadcast to out's shape (strides 0)
-  void (*fill)(const View& out, double value, int64_t int_value);
-  void (*copy)(const View& out, const View& a);
+  bool (*has_unary)(UnaryOp op, DType a);  // is the function defined for this dtype?
+  bool (*has_binary)(BinaryOp op, DType a);
+  void (*copy)(const View& out, const View& a);  // casts to out's dtype
   void (*unary)(UnaryOp op, const View& out, const View& a);
   void (*binary)(BinaryOp op, const View& out, const View& a, const View& b);
   void (*where)(const View& out, const View& cond, const View& a, const View& b);
@@ -47,6 +48,12 @@ struct KernelTable {
 };
 
 const KernelTable& kernels();  // the table in use
+
+// An index outside an axis; the bindings turn it into Python's IndexError.
+struct IndexOutOfRange {
+  int position;  // of the index operand
+  int64_t value, size;
+};
 
 // Out of line, so that per-ISA objects define no inline library code (see docs/design.md).
 [[noreturn]] void throw_index_error(int position, int64_t value, int64_t size);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace needle {
 
@@ -15,7 +16,7 @@ void parallel_for_range(int64_t n, int64_t grain, RangeFn fn, void* context);
 
 template <class F>
 inline void parallel_for(int64_t n, int64_t grain, F&& body) {
-  using Body = __remove_reference(F);
+  using Body = std::remove_reference_t<F>;
   parallel_for_range(
       n, grain,
       [](void* context, int64_t begin, int64_t end) { (*static_cast<Body*>(context))(begin, end); },

@@ -16,7 +16,8 @@ struct View {
   int64_t shape[kMaxDims];
   int64_t strides[kMaxDims];  // in elements; 0 for broadcast axes, may be negative
 
-  int64_t size() const {
+  // Always inline: an out-of-line copy would be a weak symbol in every per-ISA object.
+  __attribute__((always_inline)) int64_t size() const {
     int64_t n = 1;
     for (int i = 0; i < ndim; ++i) n *= shape[i];
     return n;

@@ -44,9 +44,9 @@ class BackendDevice:
 @cache
 def cpu() -> BackendDevice:
     """The CPU through the native core."""
-    from .. import _native
+    from .native import kernels
 
-    return BackendDevice("cpu", _native)
+    return BackendDevice("cpu", kernels)
 
 
 @cache

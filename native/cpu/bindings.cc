@@ -1,0 +1,99 @@
+// The Python module needle._native: memory, threads and instruction sets. The kernels are in
+// bindings_kernels.cc, exchange with NumPy and DLPack in bindings_exchange.cc.
+#include "bindings.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "isa.h"
+
+namespace needle {
+namespace {
+
+bool has_pending_signal() {
+  const nb::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;  // leaves the exception set
+}
+
+void translate(const std::exception_ptr& error, void*) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const AllocationError& e) {
+    PyErr_SetString(PyExc_MemoryError, e.what());
+  } catch (const Interrupted&) {
+    if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+  }
+}
+
+void bind_memory(nb::module_& m) {
+  auto buffer = nb::class_<Buffer>(m, "Buffer", nb::is_final(), "A typed, flat piece of memory.");
+  buffer.def("ptr", [](const Buffer& b) { return reinterpret_cast<uintptr_t>(b.data()); })
+      .def_prop_ro("size", &Buffer::size)
+      .def_prop_ro("nbytes", &Buffer::nbytes)
+      .def_prop_ro("readonly", &Buffer::readonly)
+      .def_prop_ro("dtype", [](const Buffer& b) { return dtype_name(b.dtype()); });
+  set_buffer_type(buffer);
+
+  m.def("empty", [](nb::handle size, nb::handle dtype) {
+    const int64_t count = read_int(size, {"empty", nullptr}, "size");
+    if (count < 0) {
+      raise_value({"empty", nullptr}, "size must not be negative, got %lld",
+                  static_cast<long long>(count));
+    }
+    return new_buffer(count, read_dtype(dtype, {"empty", nullptr}));
+  }, nb::arg("size"), nb::arg("dtype"));
+
+  m.def("memory_stats", [] {
+    const MemoryStats stats = memory_stats();
+    nb::dict result;
+    result["live"] = stats.live;
+    result["peak"] = stats.peak;
+    result["pooled"] = stats.pooled;
+    return result;
+  }, "Bytes in live buffers, their peak, and bytes of freed blocks kept for reuse.");
+  m.def("reset_peak_memory", reset_peak_memory, "Lets the peak start again from what is live.");
+  m.def("release_memory", release_pooled_memory, "Gives pooled blocks back to the system.");
+}
+
+void bind_threads(nb::module_& m) {
+  m.def("get_num_threads", get_num_threads, "Size of the thread pool, the caller included.");
+  m.def("set_num_threads", [](nb::handle count) {
+    constexpr int kMost = 1024;
+    const int64_t n = read_int(count, {"set_num_threads", nullptr}, "the number of threads");
+    if (n < 1 || n > kMost) {
+      raise_value({"set_num_threads", nullptr}, "expected 1 to %d threads, got %lld", kMost,
+                  static_cast<long long>(n));
+    }
+    const nb::gil_scoped_release release;
+    set_num_threads(static_cast<int>(n));
+  }, nb::arg("count"));
+}
+
+void bind_instruction_sets(nb::module_& m) {
+  m.def("instruction_set", [] { return kernels().name; }, "The kernels in use.");
+  m.def("instruction_sets", [] {
+    nb::list names;
+    for (const KernelTable* table : usable_tables()) names.append(table->name);
+    return nb::tuple(names);
+  }, "Those that this machine can run, best first.");
+  m.def("use_instruction_set", [](std::optional<std::string> name) {
+    use_instruction_set(name ? name->c_str() : nullptr);
+  }, nb::arg("name").none(), "Switches the kernels; None is the best that this machine has.");
+}
+
+}  // namespace
+}  // namespace needle
+
+NB_MODULE(_native, m) {
+  m.doc() = "The native core of needle: buffers and kernels of the CPU.";
+  m.attr("__version__") = NEEDLE_VERSION;
+  nanobind::register_exception_translator(needle::translate);
+  needle::set_interrupt_hook(needle::has_pending_signal);
+  needle::bind_memory(m);
+  needle::bind_threads(m);
+  needle::bind_instruction_sets(m);
+  needle::bind_kernels(m);
+  needle::bind_exchange(m);
+  needle::bind_dlpack(m);
+}

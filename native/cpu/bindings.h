@@ -1,0 +1,72 @@
+// What the binding files share: reading Python operands into views, and running kernels on them.
+//
+// An operand is any Python object with _handle, shape, strides and offset. Everything is checked
+// here, so that no call from Python can make a kernel leave its buffers.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+
+#include "buffer.h"
+#include "kernels.h"
+#include "threads.h"
+
+namespace needle {
+
+namespace nb = nanobind;
+
+// Where an operand comes from, for error messages: "[kernel] role: ...".
+struct Site {
+  const char* kernel;
+  const char* role;
+};
+
+struct Operand {
+  View view;
+  nb::object handle;  // the Buffer, kept alive while the kernel runs
+  bool readonly;
+};
+
+[[noreturn, gnu::format(printf, 2, 3)]] void raise_value(Site site, const char* format, ...);
+[[noreturn, gnu::format(printf, 2, 3)]] void raise_type(Site site, const char* format, ...);
+
+std::string shape_text(const int64_t* shape, int ndim);  // "(2, 3)"
+std::string shape_text(const View& view);
+
+const char* dtype_name(DType dtype);
+DType read_dtype(nb::handle name, Site site);
+int64_t read_int(nb::handle value, Site site, const char* what);
+nb::object make_tuple(const int64_t* values, int count);
+
+Operand read_operand(nb::handle object, Site site);
+Operand read_output(nb::handle object, Site site);  // writable, and no element twice
+
+// The view with its axes matched to `shape` by NumPy's rules: new and stretched axes get stride 0.
+View broadcast(const View& view, const int64_t* shape, int ndim, Site site);
+
+bool is_compact(const View& view);  // C order without gaps
+
+void require_dtype(const View& view, DType dtype, Site site);
+void require_shape(const View& view, const int64_t* shape, int ndim, Site site);
+
+Buffer& buffer_of(nb::handle handle, Site site);
+nb::object new_buffer(int64_t size, DType dtype);
+nb::object adopt_buffer(Buffer&& buffer);
+void set_buffer_type(nb::handle type);
+
+// Runs a kernel; from `work` operations on without the GIL, so that other Python threads go on.
+template <class F>
+void run_kernel(int64_t work, F&& kernel) {
+  constexpr int64_t kWorthReleasing = 32768;  // about 10 us
+  if (work < kWorthReleasing) return kernel();
+  const nb::gil_scoped_release release;
+  restart_interrupt_clock();
+  kernel();
+}
+
+void bind_kernels(nb::module_& m);
+void bind_exchange(nb::module_& m);
+void bind_dlpack(nb::module_& m);
+
+}  // namespace needle

@@ -1,0 +1,254 @@
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "bindings.h"
+
+namespace needle {
+namespace {
+
+constexpr const char* kDTypeNames[kNumDTypes] = {"float32", "float64", "float16", "bfloat16",
+                                                 "int8",    "int16",   "int32",   "int64",
+                                                 "uint8",   "bool"};
+
+nb::handle buffer_type;
+
+std::string message(Site site, const char* format, va_list arguments) {
+  char text[512];
+  const int used = site.role != nullptr
+                       ? std::snprintf(text, sizeof text, "[%s] %s: ", site.kernel, site.role)
+                       : std::snprintf(text, sizeof text, "[%s] ", site.kernel);
+  if (used > 0 && static_cast<size_t>(used) < sizeof text) {
+    std::vsnprintf(text + used, sizeof text - static_cast<size_t>(used), format, arguments);
+  }
+  return text;
+}
+
+nb::object attribute(nb::handle object, nb::handle name, Site site) {
+  PyObject* const value = PyObject_GetAttr(object.ptr(), name.ptr());
+  if (value != nullptr) return nb::steal(value);
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw nb::python_error();
+  PyErr_Clear();
+  raise_type(site, "expected an array, got %s (it has no attribute %s)",
+             Py_TYPE(object.ptr())->tp_name, PyUnicode_AsUTF8(name.ptr()));
+}
+
+int read_tuple(nb::handle tuple, int64_t* values, Site site, const char* what) {
+  if (!PyTuple_Check(tuple.ptr())) {
+    raise_type(site, "%s must be a tuple of int, got %s", what, Py_TYPE(tuple.ptr())->tp_name);
+  }
+  const Py_ssize_t count = PyTuple_GET_SIZE(tuple.ptr());
+  if (count > kMaxDims) raise_value(site, "%s has %zd axes, at most %d work", what, count, kMaxDims);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    values[i] = read_int(PyTuple_GET_ITEM(tuple.ptr(), i), site, what);
+  }
+  return static_cast<int>(count);
+}
+
+// Positions of the lowest and highest element; false when they do not fit an int64.
+bool extent(const View& view, int64_t offset, int64_t* lowest, int64_t* highest) {
+  *lowest = *highest = offset;
+  for (int d = 0; d < view.ndim; ++d) {
+    int64_t reach;
+    if (__builtin_mul_overflow(view.shape[d] - 1, view.strides[d], &reach)) return false;
+    int64_t* const end = reach < 0 ? lowest : highest;
+    if (__builtin_add_overflow(*end, reach, end)) return false;
+  }
+  return true;
+}
+
+// Refuses shapes whose number of elements does not fit an int64 (axes of 0 apart, as NumPy does).
+bool check_shape(const View& view, Site site) {
+  bool is_empty = false;
+  int64_t size = 1;
+  for (int d = 0; d < view.ndim; ++d) {
+    const int64_t n = view.shape[d];
+    if (n < 0) raise_value(site, "negative size in shape %s", shape_text(view).c_str());
+    if (n == 0) is_empty = true;
+    if (n != 0 && __builtin_mul_overflow(size, n, &size)) {
+      raise_value(site, "shape %s has too many elements", shape_text(view).c_str());
+    }
+  }
+  return is_empty;
+}
+
+struct Names {
+  nb::object handle = intern("_handle"), shape = intern("shape"), strides = intern("strides"),
+             offset = intern("offset");
+  static nb::object intern(const char* text) {
+    return nb::steal(PyUnicode_InternFromString(text));
+  }
+};
+
+const Names& names() {
+  static const Names* const instance = new Names;  // never freed: outlives the interpreter
+  return *instance;
+}
+
+}  // namespace
+
+void raise_value(Site site, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const std::string text = message(site, format, arguments);
+  va_end(arguments);
+  throw nb::value_error(text.c_str());
+}
+
+void raise_type(Site site, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const std::string text = message(site, format, arguments);
+  va_end(arguments);
+  throw nb::type_error(text.c_str());
+}
+
+std::string shape_text(const int64_t* shape, int ndim) {
+  std::string text = "(";
+  for (int d = 0; d < ndim; ++d) text += (d > 0 ? ", " : "") + std::to_string(shape[d]);
+  return text + (ndim == 1 ? ",)" : ")");
+}
+
+std::string shape_text(const View& view) { return shape_text(view.shape, view.ndim); }
+
+const char* dtype_name(DType dtype) { return kDTypeNames[static_cast<int>(dtype)]; }
+
+DType read_dtype(nb::handle name, Site site) {
+  if (!PyUnicode_Check(name.ptr())) {
+    raise_type(site, "dtype must be a str, got %s", Py_TYPE(name.ptr())->tp_name);
+  }
+  const char* const text = PyUnicode_AsUTF8(name.ptr());
+  if (text == nullptr) throw nb::python_error();
+  for (int i = 0; i < kNumDTypes; ++i) {
+    if (std::strcmp(text, kDTypeNames[i]) == 0) return static_cast<DType>(i);
+  }
+  raise_type(site, "unknown dtype '%s'", text);
+}
+
+int64_t read_int(nb::handle value, Site site, const char* what) {
+  int overflow = 0;
+  int64_t result;
+  if (PyLong_Check(value.ptr())) {
+    result = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  } else {
+    PyObject* const index = PyNumber_Index(value.ptr());
+    if (index == nullptr) {
+      PyErr_Clear();
+      raise_type(site, "%s must be int, got %s", what, Py_TYPE(value.ptr())->tp_name);
+    }
+    result = PyLong_AsLongLongAndOverflow(index, &overflow);
+    Py_DECREF(index);
+  }
+  if (overflow != 0) raise_value(site, "%s does not fit 64 bits", what);
+  return result;
+}
+
+nb::object make_tuple(const int64_t* values, int count) {
+  nb::object tuple = nb::steal(PyTuple_New(count));
+  if (!tuple.is_valid()) throw nb::python_error();
+  for (int i = 0; i < count; ++i) {
+    PyObject* const item = PyLong_FromLongLong(values[i]);
+    if (item == nullptr) throw nb::python_error();
+    PyTuple_SET_ITEM(tuple.ptr(), i, item);
+  }
+  return tuple;
+}
+
+void set_buffer_type(nb::handle type) { buffer_type = type; }
+
+Buffer& buffer_of(nb::handle handle, Site site) {
+  // Buffer.__new__ alone gives an instance without a buffer inside.
+  if (handle.type().ptr() != buffer_type.ptr() || !nb::inst_ready(handle)) {
+    raise_type(site, "the array is not on this device (its handle is a %s)",
+               Py_TYPE(handle.ptr())->tp_name);
+  }
+  return *nb::inst_ptr<Buffer>(handle);
+}
+
+nb::object adopt_buffer(Buffer&& buffer) { return nb::cast(std::move(buffer)); }
+
+nb::object new_buffer(int64_t size, DType dtype) { return adopt_buffer(Buffer(size, dtype)); }
+
+Operand read_operand(nb::handle object, Site site) {
+  Operand operand;
+  View& view = operand.view;
+  operand.handle = attribute(object, names().handle, site);
+  const Buffer& buffer = buffer_of(operand.handle, site);
+  const nb::object shape = attribute(object, names().shape, site);
+  const nb::object strides = attribute(object, names().strides, site);
+  view.ndim = read_tuple(shape, view.shape, site, "shape");
+  const int count = read_tuple(strides, view.strides, site, "strides");
+  if (count != view.ndim) {
+    raise_value(site, "shape has %d axes and strides %d", view.ndim, count);
+  }
+  const int64_t offset = read_int(attribute(object, names().offset, site), site, "offset");
+
+  view.dtype = buffer.dtype();
+  view.data = buffer.data();
+  operand.readonly = buffer.readonly();
+  if (check_shape(view, site)) return operand;
+  int64_t lowest, highest;
+  if (!extent(view, offset, &lowest, &highest) || lowest < 0 || highest >= buffer.size()) {
+    raise_value(site, "shape %s with strides %s and offset %lld leaves its buffer of %lld elements",
+                shape_text(view).c_str(), shape_text(view.strides, view.ndim).c_str(),
+                static_cast<long long>(offset), static_cast<long long>(buffer.size()));
+  }
+  view.data += offset * item_size(view.dtype);
+  return operand;
+}
+
+Operand read_output(nb::handle object, Site site) {
+  Operand operand = read_operand(object, site);
+  if (operand.readonly) raise_value(site, "the memory is read-only");
+  for (int d = 0; d < operand.view.ndim; ++d) {
+    if (operand.view.strides[d] == 0 && operand.view.shape[d] > 1) {
+      raise_value(site, "axis %d of shape %s is broadcast (stride 0) and cannot be written", d,
+                  shape_text(operand.view).c_str());
+    }
+  }
+  return operand;
+}
+
+View broadcast(const View& view, const int64_t* shape, int ndim, Site site) {
+  View result = view;
+  result.ndim = ndim;
+  const int added = ndim - view.ndim;
+  bool fits = added >= 0;
+  for (int d = 0; fits && d < ndim; ++d) {
+    const bool is_new = d < added;
+    const int64_t n = is_new ? 1 : view.shape[d - added];
+    result.shape[d] = shape[d];
+    result.strides[d] = is_new || (n == 1 && shape[d] != 1) ? 0 : view.strides[d - added];
+    fits = n == shape[d] || n == 1;
+  }
+  if (!fits) {
+    raise_value(site, "shape %s does not broadcast to %s", shape_text(view).c_str(),
+                shape_text(shape, ndim).c_str());
+  }
+  return result;
+}
+
+bool is_compact(const View& view) {
+  int64_t expected = 1;
+  for (int d = view.ndim - 1; d >= 0; --d) {
+    if (view.shape[d] == 0) return true;
+    if (view.shape[d] != 1 && view.strides[d] != expected) return false;
+    expected *= view.shape[d];
+  }
+  return true;
+}
+
+void require_dtype(const View& view, DType dtype, Site site) {
+  if (view.dtype == dtype) return;
+  raise_type(site, "expected dtype %s, got %s", dtype_name(dtype), dtype_name(view.dtype));
+}
+
+void require_shape(const View& view, const int64_t* shape, int ndim, Site site) {
+  bool same = view.ndim == ndim;
+  for (int d = 0; same && d < ndim; ++d) same = view.shape[d] == shape[d];
+  if (same) return;
+  raise_value(site, "expected shape %s, got %s", shape_text(shape, ndim).c_str(),
+              shape_text(view).c_str());
+}
+
+}  // namespace needle

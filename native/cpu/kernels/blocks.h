@@ -1,0 +1,177 @@
+// How elementwise kernels walk their operands: axes dropped, ordered and merged, then cut into
+// blocks that fit a tile.
+#pragma once
+
+#include "../parallel.h"
+#include "../view.h"
+#include "tile.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+constexpr int kMaxOperands = 4;  // the output, then up to three inputs
+
+// Elements in one piece of parallel_for: about 10 us of the cheapest work.
+constexpr int64_t kGrain = 32768;
+
+constexpr int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
+constexpr int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+// The axes of all operands together, outermost first. After plan() the last two are those of
+// blocks, and ndim >= 2.
+struct Walk {
+  int count;  // of operands
+  int ndim;
+  int64_t shape[kMaxDims + 2];
+  int64_t strides[kMaxDims + 2][kMaxOperands];  // in elements
+  char* data[kMaxOperands];
+  int64_t item[kMaxOperands];  // bytes of an element
+
+  int64_t rows() const { return shape[ndim - 2]; }
+  int64_t cols() const { return shape[ndim - 1]; }
+  Steps steps(int k) const { return {strides[ndim - 2][k], strides[ndim - 1][k]}; }
+
+  bool is_constant(int k) const {  // one element, broadcast along every axis
+    for (int d = 0; d < ndim; ++d) {
+      if (strides[d][k] != 0) return false;
+    }
+    return true;
+  }
+};
+
+inline void move_axis(Walk& walk, int from, int to) {
+  const int step = from < to ? 1 : -1;
+  for (int d = from; d != to; d += step) {
+    const int64_t n = walk.shape[d];
+    walk.shape[d] = walk.shape[d + step];
+    walk.shape[d + step] = n;
+    for (int k = 0; k < walk.count; ++k) {
+      const int64_t s = walk.strides[d][k];
+      walk.strides[d][k] = walk.strides[d + step][k];
+      walk.strides[d + step][k] = s;
+    }
+  }
+}
+
+inline bool axes_merge(const Walk& walk, int d) {  // d and d + 1
+  for (int k = 0; k < walk.count; ++k) {
+    if (walk.strides[d][k] != walk.strides[d + 1][k] * walk.shape[d + 1]) return false;
+  }
+  return true;
+}
+
+// Axes of one element go; the others are ordered by the output's strides, so that it is written in
+// the order of memory, and neighbours that every operand steps over evenly become one.
+inline void order_and_merge(Walk& walk) {
+  for (int d = 1; d < walk.ndim; ++d) {
+    int to = d;
+    const int64_t stride = magnitude(walk.strides[d][0]);
+    while (to > 0 && magnitude(walk.strides[to - 1][0]) < stride) --to;
+    if (to != d) move_axis(walk, d, to);
+  }
+  int last = 0;
+  for (int d = 1; d < walk.ndim; ++d) {
+    walk.shape[last + 1] = walk.shape[d];
+    for (int k = 0; k < walk.count; ++k) walk.strides[last + 1][k] = walk.strides[d][k];
+    if (!axes_merge(walk, last)) {
+      ++last;
+      continue;
+    }
+    walk.shape[last] *= walk.shape[d];
+    for (int k = 0; k < walk.count; ++k) walk.strides[last][k] = walk.strides[d][k];
+  }
+  walk.ndim = walk.ndim == 0 ? 0 : last + 1;
+}
+
+// An input that steps far along the last axis and near along another is read transposed: brings
+// that axis to the second place, for blocks that use whole cache lines of it.
+inline bool find_transposed(Walk& walk) {
+  const int last = walk.ndim - 1;
+  for (int k = 1; k < walk.count; ++k) {
+    int nearest = last;
+    for (int d = 0; d < last; ++d) {
+      const int64_t stride = magnitude(walk.strides[d][k]);
+      if (stride != 0 && stride < magnitude(walk.strides[nearest][k])) nearest = d;
+    }
+    if (nearest == last) continue;
+    move_axis(walk, nearest, last - 1);
+    return true;
+  }
+  return false;
+}
+
+// The shape of blocks. `limit` is the longest run: kTile, or more when no tile is needed.
+inline Block block_shape(Walk& walk, int64_t limit) {
+  const bool transposed = walk.ndim > 1 && find_transposed(walk);
+  while (walk.ndim < 2) {
+    for (int d = walk.ndim; d > 0; --d) {
+      walk.shape[d] = walk.shape[d - 1];
+      for (int k = 0; k < walk.count; ++k) walk.strides[d][k] = walk.strides[d - 1][k];
+    }
+    walk.shape[0] = 1;
+    for (int k = 0; k < walk.count; ++k) walk.strides[0][k] = 0;
+    ++walk.ndim;
+  }
+  constexpr int64_t kLongRow = 128;  // one row is worth a block
+  constexpr int64_t kLineRows = 16;  // of 4-byte elements in a cache line
+  if (transposed) {
+    const int64_t rows = lesser(walk.rows(), kLineRows);
+    return {rows, lesser(walk.cols(), kTile / rows)};
+  }
+  if (walk.cols() >= kLongRow) return {1, lesser(walk.cols(), limit)};
+  return {lesser(walk.rows(), kTile / walk.cols()), walk.cols()};
+}
+
+// Calls body(block, pointers) for every block, in parallel; `setup` makes one body per piece.
+template <class Setup>
+inline void for_each_block(const Walk& walk, Block shape, const Setup& setup) {
+  const int64_t col_blocks = pieces(walk.cols(), shape.cols);
+  const int64_t row_blocks = pieces(walk.rows(), shape.rows);
+  int64_t total = col_blocks * row_blocks;
+  for (int d = 0; d < walk.ndim - 2; ++d) total *= walk.shape[d];
+  const int64_t block_size = shape.rows * shape.cols;
+  parallel_for(total, block_size >= kGrain ? 1 : kGrain / block_size,
+               [&](int64_t begin, int64_t end) {
+    auto&& body = setup();
+    int64_t index[kMaxDims], rest = begin;
+    int64_t col = rest % col_blocks * shape.cols;
+    rest /= col_blocks;
+    int64_t row = rest % row_blocks * shape.rows;
+    rest /= row_blocks;
+    char* origin[kMaxOperands];
+    for (int k = 0; k < walk.count; ++k) origin[k] = walk.data[k];
+    for (int d = walk.ndim - 3; d >= 0; --d) {
+      index[d] = rest % walk.shape[d];
+      rest /= walk.shape[d];
+      for (int k = 0; k < walk.count; ++k) {
+        origin[k] += index[d] * walk.strides[d][k] * walk.item[k];
+      }
+    }
+    for (int64_t b = begin; b < end; ++b) {
+      char* at[kMaxOperands];
+      for (int k = 0; k < walk.count; ++k) {
+        const Steps steps = walk.steps(k);
+        at[k] = origin[k] + (row * steps.row + col * steps.col) * walk.item[k];
+      }
+      body(Block{lesser(shape.rows, walk.rows() - row), lesser(shape.cols, walk.cols() - col)}, at);
+      if ((col += shape.cols) < walk.cols()) continue;
+      col = 0;
+      if ((row += shape.rows) < walk.rows()) continue;
+      row = 0;
+      for (int d = walk.ndim - 3; d >= 0; --d) {
+        for (int k = 0; k < walk.count; ++k) origin[k] += walk.strides[d][k] * walk.item[k];
+        if (++index[d] < walk.shape[d]) break;
+        for (int k = 0; k < walk.count; ++k) {
+          origin[k] -= index[d] * walk.strides[d][k] * walk.item[k];
+        }
+        index[d] = 0;
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace NEEDLE_ISA
+}  // namespace needle

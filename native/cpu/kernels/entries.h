@@ -1,0 +1,32 @@
+// The kernels of one instruction set, as declared to each other and gathered by table.cc.
+#pragma once
+
+#include "../kernels.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+
+bool has_unary(UnaryOp op, DType a);
+bool has_binary(BinaryOp op, DType a);
+void copy(const View& out, const View& a);
+void unary(UnaryOp op, const View& out, const View& a);
+void binary(BinaryOp op, const View& out, const View& a, const View& b);
+void where(const View& out, const View& cond, const View& a, const View& b);
+void random(RandomOp op, const View& out, uint64_t seed, uint64_t offset);
+
+void reduce(ReduceOp op, const View& out, const View& a);
+void arg_reduce(ArgOp op, const View& out, const View& a, int axis);
+void scan(ScanOp op, const View& out, const View& a, int axis);
+
+void matmul(const View& out, const View& a, const View& b);
+
+void gather(const View& out, const View& a, const View* indices, int n_indices);
+void scatter(ScatterOp op, const View& out, const View* indices, int n_indices, const View& a);
+
+void argsort(const View& out, const View& a, int axis, bool descending);
+void searchsorted(const View& out, const View& sorted, const View& values, bool right);
+int64_t count_nonzero(const View& a);
+void nonzero(const View& a, int64_t* coordinates);
+
+}  // namespace NEEDLE_ISA
+}  // namespace needle

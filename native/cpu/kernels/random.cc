@@ -1,0 +1,116 @@
+// Random numbers from Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// 2011). A word depends on the seed and its position only, so any piece can be computed alone.
+#include "../parallel.h"
+#include "convert.h"
+#include "entries.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+constexpr int kCounters = 128;          // blocks of four words, computed side by side
+constexpr int kWords = 4 * kCounters;
+constexpr int64_t kPiece = 16384;       // elements in one piece of parallel_for
+
+// The words of counters first, first + 1, ...: word w of the stream is lane w % 4 of counter w / 4.
+void philox(uint64_t seed, uint64_t first, uint32_t* words) {
+  uint32_t x0[kCounters], x1[kCounters], x2[kCounters], x3[kCounters];
+  for (int i = 0; i < kCounters; ++i) {
+    x0[i] = static_cast<uint32_t>(first + static_cast<uint64_t>(i));
+    x1[i] = static_cast<uint32_t>((first + static_cast<uint64_t>(i)) >> 32);
+    x2[i] = x3[i] = 0;
+  }
+  uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9, key1 += 0xBB67AE85) {
+    for (int i = 0; i < kCounters; ++i) {
+      const uint64_t p0 = uint64_t{x0[i]} * 0xD2511F53, p1 = uint64_t{x2[i]} * 0xCD9E8D57;
+      x0[i] = static_cast<uint32_t>(p1 >> 32) ^ x1[i] ^ key0;
+      x1[i] = static_cast<uint32_t>(p1);
+      x2[i] = static_cast<uint32_t>(p0 >> 32) ^ x3[i] ^ key1;
+      x3[i] = static_cast<uint32_t>(p0);
+    }
+  }
+  for (int i = 0; i < kCounters; ++i) {
+    words[4 * i] = x0[i];
+    words[4 * i + 1] = x1[i];
+    words[4 * i + 2] = x2[i];
+    words[4 * i + 3] = x3[i];
+  }
+}
+
+constexpr float kTwoToMinus24 = 1.0f / (1 << 24);
+
+// In [0, 1). Halves drop the bits below their mantissa, since rounding could reach 1.
+template <class T>
+NEEDLE_INLINE T uniform(const uint32_t* word) {
+  if constexpr (std::is_same_v<T, double>) {
+    const uint64_t bits = (uint64_t{word[0]} << 32 | word[1]) >> 11;
+    return static_cast<double>(bits) * 0x1p-53;
+  }
+  const float x = static_cast<float>(static_cast<int32_t>(word[0] >> 8)) * kTwoToMinus24;
+  if constexpr (std::is_same_v<T, bf16_t>) {
+    return {static_cast<uint16_t>(bits_of(x) >> 16)};
+  } else if constexpr (std::is_same_v<T, f16_t>) {
+    const f16_t nearest = narrow<f16_t>(x);
+    return {static_cast<uint16_t>(nearest.bits - (widen(nearest) > x ? 1 : 0))};
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
+// Box and Muller's: sqrt(-2 ln u1) cos(2 pi u2), u1 in (0, 1], u2 in [0, 1).
+template <class T>
+NEEDLE_INLINE T normal(const uint32_t* word) {
+  constexpr double kTwoPi = 6.283185307179586;
+  const double u1 = static_cast<double>((word[0] >> 8) + 1) * 0x1p-24;
+  const double u2 = static_cast<double>(word[1] >> 8) * 0x1p-24;
+  return cast<T>(__builtin_sqrt(-2 * __builtin_log(u1)) * __builtin_cos(kTwoPi * u2));
+}
+
+template <RandomOp op, class T>
+void fill_random(T* out, int64_t n, uint64_t seed, uint64_t offset) {
+  constexpr int kPerElement = op == RandomOp::normal || std::is_same_v<T, double> ? 2 : 1;
+  alignas(64) uint32_t words[kWords];
+  while (n > 0) {
+    const uint64_t first = offset * kPerElement;
+    const int skip = static_cast<int>(first % 4);
+    const int64_t available = (kWords - skip) / kPerElement;
+    const int64_t count = n < available ? n : available;
+    philox(seed, first / 4, words);
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t* const word = words + skip + i * kPerElement;
+      out[i] = op == RandomOp::normal ? normal<T>(word) : uniform<T>(word);
+    }
+    out += count;
+    offset += static_cast<uint64_t>(count);
+    n -= count;
+  }
+}
+
+template <class T>
+void fill_parallel(RandomOp op, const View& out, uint64_t seed, uint64_t offset) {
+  parallel_for(out.size(), kPiece, [&](int64_t begin, int64_t end) {
+    T* const to = reinterpret_cast<T*>(out.data) + begin;
+    const uint64_t start = offset + static_cast<uint64_t>(begin);
+    if (op == RandomOp::uniform) {
+      fill_random<RandomOp::uniform>(to, end - begin, seed, start);
+    } else {
+      fill_random<RandomOp::normal>(to, end - begin, seed, start);
+    }
+  });
+}
+
+}  // namespace
+
+void random(RandomOp op, const View& out, uint64_t seed, uint64_t offset) {
+  switch (out.dtype) {
+    case DType::f32: return fill_parallel<float>(op, out, seed, offset);
+    case DType::f64: return fill_parallel<double>(op, out, seed, offset);
+    case DType::f16: return fill_parallel<f16_t>(op, out, seed, offset);
+    case DType::bf16: return fill_parallel<bf16_t>(op, out, seed, offset);
+    default: return;  // the bindings let floating dtypes pass only
+  }
+}
+
+}  // namespace NEEDLE_ISA
+}  // namespace needle

@@ -1,0 +1,34 @@
+// Gathers the kernels of one instruction set.
+#include "entries.h"
+
+#define NEEDLE_TEXT(x) #x
+#define NEEDLE_NAME(x) NEEDLE_TEXT(x)
+
+namespace needle {
+namespace NEEDLE_ISA {
+
+extern const KernelTable table;
+
+const KernelTable table = {
+    .name = NEEDLE_NAME(NEEDLE_ISA),
+    .has_unary = has_unary,
+    .has_binary = has_binary,
+    .copy = copy,
+    .unary = unary,
+    .binary = binary,
+    .where = where,
+    .random = random,
+    .reduce = reduce,
+    .arg_reduce = arg_reduce,
+    .scan = scan,
+    .matmul = matmul,
+    .gather = gather,
+    .scatter = scatter,
+    .argsort = argsort,
+    .searchsorted = searchsorted,
+    .count_nonzero = count_nonzero,
+    .nonzero = nonzero,
+};
+
+}  // namespace NEEDLE_ISA
+}  // namespace needle

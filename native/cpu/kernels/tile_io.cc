@@ -1,0 +1,115 @@
+// Loads, stores and copies of tiles: everything that knows storage types and strides.
+#include <cstddef>
+
+#include "convert.h"
+#include "tile.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+// n elements side by side. Compilers vectorise the casts, except those of float16.
+template <class To, class From>
+NEEDLE_INLINE void cast_run(To* to, const From* from, int64_t n) {
+  int64_t i = 0;
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<From, f16_t> && std::is_same_v<To, float>) {
+    for (; i + 16 <= n; i += 16) {
+      const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+      _mm512_storeu_ps(to + i, _mm512_cvtph_ps(halves));
+    }
+  } else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, f16_t>) {
+    for (; i + 16 <= n; i += 16) {
+      const __m256i halves = _mm512_cvtps_ph(
+          _mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), halves);
+    }
+  }
+#elif defined(__F16C__)
+  if constexpr (std::is_same_v<From, f16_t> && std::is_same_v<To, float>) {
+    for (; i + 8 <= n; i += 8) {
+      const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+      _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
+    }
+  } else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, f16_t>) {
+    for (; i + 8 <= n; i += 8) {
+      const __m128i halves = _mm256_cvtps_ph(
+          _mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), halves);
+    }
+  }
+#endif
+#pragma GCC ivdep
+  for (; i < n; ++i) to[i] = cast<To>(from[i]);
+}
+
+template <class To, class From>
+NEEDLE_INLINE void cast_row(To* to, int64_t to_step, const From* from, int64_t step, int64_t n) {
+  if (to_step == 1 && step == 1) return cast_run(to, from, n);
+  if (to_step == 1 && step == 0) {
+    const To value = cast<To>(*from);
+    for (int64_t i = 0; i < n; ++i) to[i] = value;
+    return;
+  }
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i * to_step] = cast<To>(from[i * step]);
+}
+
+template <class To, class From>
+void load(void* tile, const char* from, Steps steps, Block block) {
+  To* to = static_cast<To*>(tile);
+  const From* row = reinterpret_cast<const From*>(from);
+  for (int64_t r = 0; r < block.rows; ++r, to += block.cols, row += steps.row) {
+    cast_row(to, 1, row, steps.col, block.cols);
+  }
+}
+
+template <class To, class From>
+void store(char* to, Steps steps, const void* tile, Block block) {
+  To* row = reinterpret_cast<To*>(to);
+  const From* from = static_cast<const From*>(tile);
+  for (int64_t r = 0; r < block.rows; ++r, from += block.cols, row += steps.row) {
+    cast_row(row, steps.col, from, 1, block.cols);
+  }
+}
+
+template <class T>
+void copy_bits(char* to, Steps to_steps, const char* from, Steps steps, Block block) {
+  T* to_row = reinterpret_cast<T*>(to);
+  const T* row = reinterpret_cast<const T*>(from);
+  for (int64_t r = 0; r < block.rows; ++r, to_row += to_steps.row, row += steps.row) {
+    if (to_steps.col == 1 && steps.col == 1) {
+      __builtin_memmove(to_row, row, static_cast<size_t>(block.cols) * sizeof(T));
+    } else {
+      cast_row(to_row, to_steps.col, row, steps.col, block.cols);
+    }
+  }
+}
+
+template <class From>
+constexpr StoreRow store_row() {
+  return {{store<float, From>, store<double, From>, store<f16_t, From>, store<bf16_t, From>,
+           store<int8_t, From>, store<int16_t, From>, store<int32_t, From>, store<int64_t, From>,
+           store<uint8_t, From>, store<bool_t, From>}};
+}
+
+}  // namespace
+
+constexpr LoadFn kLoad[kNumDTypes] = {
+    load<float, float>,     load<double, double>,   load<float, f16_t>,     load<float, bf16_t>,
+    load<int32_t, int8_t>,  load<int32_t, int16_t>, load<int32_t, int32_t>, load<int64_t, int64_t>,
+    load<int32_t, uint8_t>, load<bool_t, bool_t>};
+
+constexpr StoreRow kStore[kNumComputeTypes] = {store_row<float>(), store_row<double>(),
+                                               store_row<int32_t>(), store_row<int64_t>(),
+                                               store_row<bool_t>()};
+
+constexpr LoadFn kLoadBits[4] = {load<uint8_t, uint8_t>, load<uint16_t, uint16_t>,
+                                 load<uint32_t, uint32_t>, load<uint64_t, uint64_t>};
+constexpr StoreFn kStoreBits[4] = {store<uint8_t, uint8_t>, store<uint16_t, uint16_t>,
+                                   store<uint32_t, uint32_t>, store<uint64_t, uint64_t>};
+constexpr CopyFn kCopyBits[4] = {copy_bits<uint8_t>, copy_bits<uint16_t>, copy_bits<uint32_t>,
+                                 copy_bits<uint64_t>};
+
+}  // namespace NEEDLE_ISA
+}  // namespace needle

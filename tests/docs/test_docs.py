@@ -1,0 +1,75 @@
+"""Documentation runs: README.md, docs/*.md and every docstring example of the package.
+
+In a page, ```python blocks run in order in one namespace. A ```text block directly after one is what
+it prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import io
+import pkgutil
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import needle as ndl
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
+
+
+class Example(NamedTuple):
+    line: int
+    source: str
+    printed: str | None
+
+
+def examples(page: Path) -> list[Example]:
+    text = page.read_text()
+    return [
+        Example(text.count("\n", 0, found.start()) + 1, found[1], found[2])
+        for found in BLOCK.finditer(text)
+    ]
+
+
+def modules() -> list[ModuleType]:
+    names = [ndl.__name__]
+    names += [m.name for m in pkgutil.walk_packages(ndl.__path__, f"{ndl.__name__}.")]
+    return [importlib.import_module(name) for name in names]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if examples(p)], ids=lambda p: p.name)
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.random.seed(0)
+    namespace: dict[str, object] = {"__name__": f"docs.{page.stem.replace('-', '_')}"}
+    for example in examples(page):
+        # Blank lines in front make error messages name the page's own lines.
+        code = compile("\n" * example.line + example.source, str(page), "exec")
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(code, namespace)
+        if example.printed is not None:
+            assert output.getvalue() == example.printed, f"{page.name}:{example.line} printed"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = [to for to in LINK.findall(page.read_text()) if not (page.parent / to).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda m: m.__name__)
+def test_docstrings(module: ModuleType) -> None:
+    np.random.seed(0)
+    known = {"ndl": ndl, "np": np}
+    failed, _ = doctest.testmod(module, extraglobs=known, optionflags=doctest.ELLIPSIS)
+    assert failed == 0

@@ -88,7 +88,7 @@ def from_numpy(array: Array, dtype: DType) -> Handle:
 
 
 def to_numpy(a: Operand) -> Array:
-    return widen(view(a)) if a.dtype is bfloat16 else view(a).copy(order="C")
+    return np.array(widen(view(a)) if a.dtype is bfloat16 else view(a), order="C")
 
 
 # Elementwise ------------------------------------------------------------------------------------

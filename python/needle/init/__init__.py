@@ -1,0 +1,33 @@
+"""New tensors: creation functions and starting values of weights."""
+
+from .basic import (
+    arange as arange,
+    asarray as asarray,
+    constant as constant,
+    empty as empty,
+    eye as eye,
+    from_dlpack as from_dlpack,
+    from_numpy as from_numpy,
+    full as full,
+    full_like as full_like,
+    linspace as linspace,
+    one_hot as one_hot,
+    ones as ones,
+    ones_like as ones_like,
+    rand as rand,
+    rand_like as rand_like,
+    randb as randb,
+    randint as randint,
+    randn as randn,
+    randn_like as randn_like,
+    randperm as randperm,
+    tensor as tensor,
+    zeros as zeros,
+    zeros_like as zeros_like,
+)
+from .initializers import (
+    kaiming_normal as kaiming_normal,
+    kaiming_uniform as kaiming_uniform,
+    xavier_normal as xavier_normal,
+    xavier_uniform as xavier_uniform,
+)

@@ -1,0 +1,337 @@
+"""New tensors: constants, ranges, random numbers, and tensors around existing data.
+
+Sizes are given one by one, `zeros(2, 3)`, or as a tuple, `zeros((2, 3))`. Nothing here requires a
+gradient unless it is asked to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import config
+from ..autograd import Tensor
+from ..backend import BackendDevice, default_device, device_named
+from ..dtype import DType, dtype_of, float32, int64
+from ..ndarray import creation, exchange, functions as F, layout, random, select
+from ..ndarray.array import NDArray, Scalar, as_scalar, from_numpy as copy_from_numpy
+from ..ndarray.layout import Shape
+
+Device = BackendDevice | str | None
+
+
+def _shape(sizes: tuple[Any, ...], op: str) -> Shape:
+    """(2, 3) and ((2, 3),) -> (2, 3)"""
+    given = sizes[0] if len(sizes) == 1 else sizes
+    return layout.check_sizes(layout.normalize_shape(given, op), op)
+
+
+def _device(device: Device) -> BackendDevice:
+    return default_device() if device is None else device_named(device)
+
+
+def _leaf(data: Any, requires_grad: bool) -> Tensor:
+    leaf: Tensor = Tensor.make_const(data, requires_grad)
+    return leaf
+
+
+# Constants --------------------------------------------------------------------------------------
+
+
+def full(
+    shape: Any,
+    fill_value: Scalar,
+    *,
+    device: Device = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
+) -> Tensor:
+    """Every element is fill_value."""
+    kind = dtype_of(dtype)
+    value = as_scalar(fill_value, "full")
+    if kind.kind != "f":
+        value = bool(value) if kind == "bool" else int(value)
+        F.check_fits("full", kind, value)
+    return _leaf(F.full(_shape((shape,), "full"), value, kind, _device(device)), requires_grad)
+
+
+def constant(
+    *shape: Any,
+    c: Scalar = 1.0,
+    device: Device = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
+) -> Tensor:
+    """Every element is c."""
+    sizes = _shape(shape, "constant")
+    return full(sizes, c, device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+def ones(
+    *shape: Any, device: Device = None, dtype: Any = "float32", requires_grad: bool = False
+) -> Tensor:
+    """Every element is 1."""
+    sizes = _shape(shape, "ones")
+    return full(sizes, 1, device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+def zeros(
+    *shape: Any, device: Device = None, dtype: Any = "float32", requires_grad: bool = False
+) -> Tensor:
+    """Every element is 0."""
+    sizes = _shape(shape, "zeros")
+    return full(sizes, 0, device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+def empty(
+    *shape: Any, device: Device = None, dtype: Any = "float32", requires_grad: bool = False
+) -> Tensor:
+    """Memory whose elements are not set."""
+    data = creation.empty(_shape(shape, "empty"), dtype, _device(device))
+    return _leaf(data, requires_grad)
+
+
+def full_like(
+    a: Tensor,
+    fill_value: Scalar,
+    *,
+    device: Device = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """fill_value in the shape, dtype and device of a."""
+    return full(
+        a.shape,
+        fill_value,
+        device=device or a.device,
+        dtype=dtype or a.dtype,
+        requires_grad=requires_grad,
+    )
+
+
+def ones_like(
+    a: Tensor, *, device: Device = None, dtype: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Ones in the shape, dtype and device of a."""
+    return full_like(a, 1, device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+def zeros_like(
+    a: Tensor, *, device: Device = None, dtype: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Zeros in the shape, dtype and device of a."""
+    return full_like(a, 0, device=device, dtype=dtype, requires_grad=requires_grad)
+
+
+# Patterns ---------------------------------------------------------------------------------------
+
+
+def arange(
+    start: Scalar,
+    stop: Scalar | None = None,
+    step: Scalar = 1,
+    *,
+    device: Device = None,
+    dtype: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """start, start + step, ... below stop; `arange(n)` counts from 0. Integers give int64."""
+    first, last = (0, start) if stop is None else (start, stop)
+    if step == 0:
+        raise ValueError("[arange] expected a step other than 0.")
+    values = np.arange(first, last, step)
+    kind = _natural(values, exact=False) if dtype is None else dtype_of(dtype)
+    return _from_host(values, kind, device, requires_grad)
+
+
+def linspace(
+    start: float,
+    stop: float,
+    num: int = 50,
+    *,
+    device: Device = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
+) -> Tensor:
+    """num evenly spaced numbers from start to stop, both included."""
+    if num < 0:
+        raise ValueError(f"[linspace] expected num >= 0, got {num}.")
+    return _from_host(np.linspace(start, stop, num), dtype_of(dtype), device, requires_grad)
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    k: int = 0,
+    *,
+    device: Device = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
+) -> Tensor:
+    """An (n, m) matrix with ones on the k-th diagonal."""
+    return _from_host(np.eye(n, m, k), dtype_of(dtype), device, requires_grad)
+
+
+def one_hot(
+    n: int,
+    i: Any,
+    device: Device = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
+) -> Tensor:
+    """1 at position i and 0 elsewhere: shape i.shape + (n,). i may have any dtype."""
+    index = i if isinstance(i, Tensor) else tensor(i, device=device)
+    data = _moved(index.realize_cached_data(), device)
+    return _leaf(select.one_hot(data, n, dtype_of(dtype)), requires_grad)
+
+
+# Random -----------------------------------------------------------------------------------------
+
+
+def _source(generator: random.RandomSource | None) -> random.RandomSource:
+    return random.default_generator() if generator is None else generator
+
+
+def rand(
+    *shape: Any,
+    low: float = 0.0,
+    high: float = 1.0,
+    device: Device = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
+    generator: random.RandomSource | None = None,
+) -> Tensor:
+    """Evenly distributed numbers in [low, high)."""
+    sizes = _shape(shape, "rand")
+    data = _source(generator).uniform(sizes, low, high, dtype, _device(device))
+    return _leaf(data, requires_grad)
+
+
+def randn(
+    *shape: Any,
+    mean: float = 0.0,
+    std: float = 1.0,
+    device: Device = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
+    generator: random.RandomSource | None = None,
+) -> Tensor:
+    """Normally distributed numbers."""
+    sizes = _shape(shape, "randn")
+    data = _source(generator).normal(sizes, mean, std, dtype, _device(device))
+    return _leaf(data, requires_grad)
+
+
+def randb(
+    *shape: Any,
+    p: float = 0.5,
+    device: Device = None,
+    dtype: Any = "bool",
+    requires_grad: bool = False,
+    generator: random.RandomSource | None = None,
+) -> Tensor:
+    """True with probability p."""
+    sizes = _shape(shape, "randb")
+    data = _source(generator).bernoulli(sizes, p, dtype, _device(device))
+    return _leaf(data, requires_grad)
+
+
+def randint(
+    low: int,
+    high: int,
+    shape: Any,
+    *,
+    device: Device = None,
+    dtype: Any = "int64",
+    requires_grad: bool = False,
+    generator: random.RandomSource | None = None,
+) -> Tensor:
+    """Whole numbers in [low, high)."""
+    sizes = _shape((shape,), "randint")
+    data = _source(generator).integers(low, high, sizes, dtype, _device(device))
+    return _leaf(data, requires_grad)
+
+
+def randperm(
+    n: int, *, device: Device = None, generator: random.RandomSource | None = None
+) -> Tensor:
+    """0 .. n-1 in random order, int64."""
+    return _leaf(_source(generator).permutation(n, _device(device)), False)
+
+
+def rand_like(a: Tensor, **options: Any) -> Tensor:
+    """`rand` in the shape, dtype and device of a."""
+    return rand(*a.shape, **{"dtype": a.dtype, "device": a.device, **options})
+
+
+def randn_like(a: Tensor, **options: Any) -> Tensor:
+    """`randn` in the shape, dtype and device of a."""
+    return randn(*a.shape, **{"dtype": a.dtype, "device": a.device, **options})
+
+
+# Around existing data ---------------------------------------------------------------------------
+
+
+def tensor(
+    data: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
+) -> Tensor:
+    """A copy of data as a tensor. Arrays keep their dtype; Python floats become float32.
+
+    >>> tensor([1, 2]).dtype, tensor([1.0, 2.0]).dtype, tensor(np.ones(2)).dtype
+    (needle.int64, needle.float32, needle.float64)
+    """
+    if isinstance(data, Tensor):
+        data = data.realize_cached_data()
+    if isinstance(data, NDArray):
+        moved = _moved(data, device)
+        changed = F.cast(moved, moved.dtype if dtype is None else dtype)
+        return _leaf(F.copy(data) if changed is data else changed, requires_grad)
+    exact = hasattr(data, "dtype")  # an array or a NumPy number, not Python's
+    values = np.asarray(data)
+    kind = _natural(values, exact) if dtype is None else dtype_of(dtype)
+    return _from_host(values, kind, device, requires_grad)
+
+
+def asarray(data: Any, dtype: Any = None, device: Device = None) -> Tensor:
+    """data as a tensor: itself when nothing has to change, else `tensor(data, ...)`."""
+    if isinstance(data, Tensor):
+        same_type = dtype is None or data.dtype == dtype_of(dtype)
+        if same_type and (device is None or data.device == device_named(device)):
+            return data
+    return tensor(data, dtype, device)
+
+
+def from_numpy(array: np.ndarray[Any, Any], requires_grad: bool = False) -> Tensor:
+    """A tensor that shares the memory of a NumPy array: writes are seen on both sides."""
+    return _leaf(exchange.from_numpy(array), requires_grad)
+
+
+def from_dlpack(source: Any, requires_grad: bool = False) -> Tensor:
+    """A tensor that shares the memory of another library's array."""
+    return _leaf(exchange.from_dlpack(source), requires_grad)
+
+
+def _natural(values: np.ndarray[Any, Any], exact: bool) -> DType:
+    """The dtype that data asks for: float64 only when an array says so."""
+    if values.size == 0 and not exact:
+        return float32
+    if values.dtype.kind == "f" and not exact:
+        return float32
+    if values.dtype.kind in "iu" and not exact:
+        return int64
+    return dtype_of(values.dtype)
+
+
+def _from_host(
+    values: np.ndarray[Any, Any], kind: DType, device: Device, requires_grad: bool
+) -> Tensor:
+    if config.BACKEND == "np":
+        return _leaf(np.array(values, dtype=kind.storage), requires_grad)
+    return _leaf(copy_from_numpy(values, kind, _device(device)), requires_grad)
+
+
+def _moved(data: Any, device: Device) -> Any:
+    if device is None or not isinstance(data, NDArray):
+        return data
+    return data.to(device_named(device))

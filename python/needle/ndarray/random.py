@@ -1,0 +1,290 @@
+"""Random arrays: from NumPy's global generator until a seed is set, then from Philox streams.
+
+`NumpyGenerator` draws what the course draws: one call of NumPy's legacy global generator for the
+full shape, in C order. `Generator(seed)` is counter-based: number i of a stream depends on the seed
+and on i alone, so every device and every number of threads gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import config
+from ..backend import BackendDevice, cpu_numpy, default_device
+from ..dtype import DType, bool_, dtype_of, float32, float64, int64
+from . import bridge, functions
+from .array import NDArray, empty, from_numpy
+from .layout import Shape, check_sizes
+
+EXACT_RANGE = 2**53  # integers up to here come from one float64 draw without bias in the last bit
+
+
+class RandomSource(Protocol):
+    """What both generators can do. Arrays are of the kind that tensors hold."""
+
+    def uniform(
+        self,
+        shape: Shape,
+        low: float = 0.0,
+        high: float = 1.0,
+        dtype: Any = float32,
+        device: BackendDevice | None = None,
+    ) -> Any:
+        """Numbers in [low, high)."""  # fmt: skip
+
+    def normal(
+        self,
+        shape: Shape,
+        mean: float = 0.0,
+        std: float = 1.0,
+        dtype: Any = float32,
+        device: BackendDevice | None = None,
+    ) -> Any:
+        """Numbers from the normal distribution."""  # fmt: skip
+
+    def bernoulli(
+        self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
+    ) -> Any:
+        """1 (True) with probability p, else 0."""
+
+    def integers(
+        self,
+        low: int,
+        high: int,
+        shape: Shape,
+        dtype: Any = int64,
+        device: BackendDevice | None = None,
+    ) -> Any:
+        """Whole numbers in [low, high)."""  # fmt: skip
+
+    def permutation(self, n: int, device: BackendDevice | None = None) -> Any:
+        """0 .. n-1 in random order, int64."""
+
+    def get_state(self) -> dict[str, Any]:
+        """All that is needed to continue from here."""
+
+
+def _place(device: BackendDevice | None) -> BackendDevice:
+    """Where to draw: in np mode tensors are NumPy arrays, so on the reference device."""
+    return cpu_numpy() if config.BACKEND == "np" else device or default_device()
+
+
+def _held(a: NDArray) -> Any:
+    """The array as tensors hold it."""
+    return bridge.unwrap(a) if config.BACKEND == "np" else a
+
+
+def _from_host(values: Any, dtype: Any, device: BackendDevice | None) -> Any:
+    return _held(from_numpy(np.asarray(values), dtype_of(dtype), _place(device)))
+
+
+def _floating(op: str, dtype: Any) -> DType:
+    found = dtype_of(dtype)
+    if not found.is_floating:
+        raise TypeError(f"[{op}] expected a floating dtype, got {found}; cast the result.")
+    return found
+
+
+def _probability(p: float) -> float:
+    if not 0 <= p <= 1:
+        raise ValueError(f"[bernoulli] expected a probability from 0 to 1, got {p}.")
+    return p
+
+
+def _range(low: int, high: int) -> int:
+    if not low < high:
+        raise ValueError(f"[integers] expected low < high, got {low} and {high}.")
+    if high - low > EXACT_RANGE:
+        raise ValueError(f"[integers] expected a range of at most 2**53, got {high - low}.")
+    return high - low
+
+
+class NumpyGenerator:
+    """NumPy's legacy global generator: the numbers that follow `numpy.random.seed`."""
+
+    def uniform(
+        self,
+        shape: Shape,
+        low: float = 0.0,
+        high: float = 1.0,
+        dtype: Any = float32,
+        device: BackendDevice | None = None,
+    ) -> Any:
+        values = np.random.rand(*shape) * (high - low) + low
+        return _from_host(values, _floating("rand", dtype), device)
+
+    def normal(
+        self,
+        shape: Shape,
+        mean: float = 0.0,
+        std: float = 1.0,
+        dtype: Any = float32,
+        device: BackendDevice | None = None,
+    ) -> Any:
+        values = np.random.randn(*shape) * std + mean
+        return _from_host(values, _floating("randn", dtype), device)
+
+    def bernoulli(
+        self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
+    ) -> Any:
+        return _from_host(np.random.rand(*shape) <= _probability(p), dtype, device)
+
+    def integers(
+        self,
+        low: int,
+        high: int,
+        shape: Shape,
+        dtype: Any = int64,
+        device: BackendDevice | None = None,
+    ) -> Any:
+        _range(low, high)
+        return _from_host(np.random.randint(low, high, size=shape), dtype, device)
+
+    def permutation(self, n: int, device: BackendDevice | None = None) -> Any:
+        return _from_host(np.random.permutation(n), int64, device)
+
+    def get_state(self) -> dict[str, Any]:
+        name, keys, position, has_gauss, cached = np.random.get_state()
+        return {
+            "generator": "numpy",
+            "algorithm": name,
+            "keys": keys,
+            "position": position,
+            "has_gauss": has_gauss,
+            "cached_gaussian": cached,
+        }
+
+
+class Generator:
+    """A Philox 4x32-10 stream: its seed and how many 32-bit words of it are used up."""
+
+    def __init__(self, seed: int = 0):
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of another seed; returns the generator."""
+        seed = seed.__index__()
+        if not 0 <= seed < 2**64:
+            raise ValueError(f"[manual_seed] expected a seed from 0 to 2**64 - 1, got {seed}.")
+        self.seed = seed
+        self.position = 0
+        return self
+
+    def _draw(self, name: str, shape: Shape, dtype: DType, device: BackendDevice | None) -> NDArray:
+        """Fill a new array; the protocol counts float64 and normal numbers in pairs of words."""
+        out = empty(check_sizes(shape, name), dtype, _place(device))
+        words = 2 if name == "normal" or dtype is float64 else 1
+        offset = -(-self.position // words)
+        out.device.mod.random(name, out, self.seed, offset)
+        self.position = (offset + math.prod(shape)) * words
+        return out
+
+    def uniform(
+        self,
+        shape: Shape,
+        low: float = 0.0,
+        high: float = 1.0,
+        dtype: Any = float32,
+        device: BackendDevice | None = None,
+    ) -> Any:
+        a = self._draw("uniform", shape, _floating("rand", dtype), device)
+        return _held(_scaled(a, high - low, low))
+
+    def normal(
+        self,
+        shape: Shape,
+        mean: float = 0.0,
+        std: float = 1.0,
+        dtype: Any = float32,
+        device: BackendDevice | None = None,
+    ) -> Any:
+        a = self._draw("normal", shape, _floating("randn", dtype), device)
+        return _held(_scaled(a, std, mean))
+
+    def bernoulli(
+        self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
+    ) -> Any:
+        a = self._draw("uniform", shape, float32, device)
+        return _held(functions.cast(functions.binary("less", a, _probability(p)), dtype))
+
+    def integers(
+        self,
+        low: int,
+        high: int,
+        shape: Shape,
+        dtype: Any = int64,
+        device: BackendDevice | None = None,
+    ) -> Any:
+        a = _scaled(self._draw("uniform", shape, float64, device), _range(low, high), 0)
+        whole = functions.cast(functions.unary("floor", a), int64)
+        return _held(functions.cast(functions.binary("add", whole, low), dtype))
+
+    def permutation(self, n: int, device: BackendDevice | None = None) -> Any:
+        return _held(functions.argsort(self._draw("uniform", (n,), float64, device), 0))
+
+    def get_state(self) -> dict[str, Any]:
+        """The seed and the position in its stream."""
+        return {"generator": "philox", "seed": self.seed, "position": self.position}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from a state that get_state gave."""
+        if state.get("generator") != "philox":
+            raise ValueError(
+                f"[set_state] expected a philox state, got {state.get('generator')!r}."
+            )
+        self.manual_seed(state["seed"])
+        self.position = int(state["position"])
+
+
+def _scaled(a: NDArray, factor: float, shift: float) -> NDArray:
+    """a * factor + shift in place."""
+    for name, value, neutral in (("multiply", factor, 1), ("add", shift, 0)):
+        if value != neutral:
+            a.device.mod.binary(name, a, a, float(value))
+    return a
+
+
+# The default generator --------------------------------------------------------------------------
+
+_default: RandomSource = NumpyGenerator()
+
+
+def default_generator() -> RandomSource:
+    """Where numbers come from when no generator is given."""
+    return _default
+
+
+def manual_seed(seed: int) -> Generator:
+    """From now on numbers come from the Philox stream of `seed`; returns its generator."""
+    global _default
+    generator = Generator(seed)
+    _default = generator
+    return generator
+
+
+def get_rng_state() -> dict[str, Any]:
+    """The default generator's state, for a checkpoint."""
+    return _default.get_state()
+
+
+def set_rng_state(state: dict[str, Any]) -> None:
+    """Continue from a state that get_rng_state gave, of NumPy's generator or of a Philox stream."""
+    global _default
+    if state.get("generator") != "numpy":
+        generator = Generator()
+        generator.set_state(state)
+        _default = generator
+        return
+    np.random.set_state(
+        (
+            state["algorithm"],
+            np.asarray(state["keys"], np.uint32),
+            int(state["position"]),
+            int(state["has_gauss"]),
+            float(state["cached_gaussian"]),
+        )
+    )
+    _default = NumpyGenerator()

@@ -27,7 +27,8 @@ void translate(const std::exception_ptr& error, void*) {
 }
 
 void bind_memory(nb::module_& m) {
-  auto buffer = nb::class_<Buffer>(m, "Buffer", nb::is_final(), "A typed, flat piece of memory.");
+  auto buffer = nb::class_<Buffer>(m, "Buffer", nb::is_final(), nb::is_weak_referenceable(),
+                                   "A typed, flat piece of memory.");
   buffer.def("ptr", [](const Buffer& b) { return reinterpret_cast<uintptr_t>(b.data()); })
       .def_prop_ro("size", &Buffer::size)
       .def_prop_ro("nbytes", &Buffer::nbytes)

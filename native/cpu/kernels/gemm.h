@@ -25,6 +25,8 @@ constexpr int kRows = 4, kColVecs = 2;  // 8 of 16, the products need some too
 template <class T>
 constexpr int kCols = kColVecs * kLanes<T>;
 
+inline int64_t length_of(int64_t stride) { return stride < 0 ? -stride : stride; }
+
 template <class T>
 constexpr int64_t kDepth = 1536 / sizeof(T);                // k per block
 constexpr int64_t kTileRows = ceil_div(96, kRows) * kRows;  // a task's tile of C
@@ -86,27 +88,76 @@ PanelFn<T> panel_kernel(int64_t rows, bool one_vector) {
   return one_vector ? multiply_panels<T, Rows, 1> : multiply_panels<T, Rows, kColVecs>;
 }
 
-// panel[k * width + i] = matrix element i along `across`, k along `along`; i >= n is zero.
+// to[k * width + i] = row i's element k, for a block of 16 bytes by as many rows.
 template <class T>
+[[gnu::always_inline]] inline void transpose_block(T* to, int64_t width, const char* from,
+                                                   int64_t row_stride) {
+  typedef T V __attribute__((vector_size(16)));
+  constexpr int kSide = 16 / sizeof(T);
+  V row[kSide];
+  for (int i = 0; i < kSide; ++i) __builtin_memcpy(&row[i], from + i * row_stride, 16);
+  const auto put = [&](int k, V column) { __builtin_memcpy(to + k * width, &column, 16); };
+  if constexpr (kSide == 4) {
+    typedef int32_t Order __attribute__((vector_size(16)));
+    const V ab_low = __builtin_shuffle(row[0], row[1], Order{0, 4, 1, 5});
+    const V cd_low = __builtin_shuffle(row[2], row[3], Order{0, 4, 1, 5});
+    const V ab_high = __builtin_shuffle(row[0], row[1], Order{2, 6, 3, 7});
+    const V cd_high = __builtin_shuffle(row[2], row[3], Order{2, 6, 3, 7});
+    put(0, __builtin_shuffle(ab_low, cd_low, Order{0, 1, 4, 5}));
+    put(1, __builtin_shuffle(ab_low, cd_low, Order{2, 3, 6, 7}));
+    put(2, __builtin_shuffle(ab_high, cd_high, Order{0, 1, 4, 5}));
+    put(3, __builtin_shuffle(ab_high, cd_high, Order{2, 3, 6, 7}));
+  } else {
+    typedef int64_t Order __attribute__((vector_size(16)));
+    put(0, __builtin_shuffle(row[0], row[1], Order{0, 2}));
+    put(1, __builtin_shuffle(row[0], row[1], Order{1, 3}));
+  }
+}
+
+// Rows of contiguous Ts become columns of the panel.
+template <class T>
+void transpose_panel(T* panel, const char* from, int64_t row_stride, int64_t n, int64_t width,
+                     int64_t depth) {
+  constexpr int64_t kSide = 16 / sizeof(T);
+  const int64_t even_rows = n / kSide * kSide, even_depth = depth / kSide * kSide;
+  for (int64_t i = 0; i < even_rows; i += kSide) {
+    const char* const rows = from + i * row_stride;
+    for (int64_t k = 0; k < even_depth; k += kSide) {
+      transpose_block(panel + k * width + i, width, rows + k * sizeof(T), row_stride);
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const T* const row = reinterpret_cast<const T*>(from + i * row_stride);
+    for (int64_t k = i < even_rows ? even_depth : 0; k < depth; ++k) panel[k * width + i] = row[k];
+  }
+}
+
+// panel[k * width + i] = element i along `across` and k along `along`, i < n <= Width. Panels of A
+// are as wide as they have rows; those of B are padded with zeros to Width.
+template <class T, int Width>
 void pack_panel(T* panel, const Source<T>& source, const char* from, int64_t across, int64_t along,
                 int64_t n, int64_t width, int64_t depth) {
-  if (n < width) {
-    for (int64_t i = 0; i < width * depth; ++i) panel[i] = 0;
-  }
-  const bool rows_are_near = (across < 0 ? -across : across) < (along < 0 ? -along : along);
-  if (rows_are_near) {
+  constexpr int64_t kSize = sizeof(T);
+  if (n < width) __builtin_memset(panel, 0, width * depth * kSize);
+  if (source.is_plain && across == kSize && n == Width) {
+    for (int64_t k = 0; k < depth; ++k) {
+      __builtin_memcpy(panel + k * Width, from + k * along, Width * kSize);
+    }
+  } else if (source.is_plain && along == kSize) {
+    transpose_panel(panel, from, across, n, width, depth);
+  } else if (length_of(across) < length_of(along)) {
     for (int64_t k = 0; k < depth; ++k) {
       source.load(panel + k * width, from + k * along, across, n);
     }
-    return;
-  }
-  constexpr int64_t kRun = 64;
-  T buffers[kRun];
-  for (int64_t start = 0; start < depth; start += kRun) {
-    const int64_t run = min_of(kRun, depth - start);
-    for (int64_t i = 0; i < n; ++i) {
-      const T* x = source.tile(from + i * across + start * along, along, run, buffers);
-      for (int64_t k = 0; k < run; ++k) panel[(start + k) * width + i] = x[k];
+  } else {
+    constexpr int64_t kRun = 64;
+    T buffer[kRun];
+    for (int64_t start = 0; start < depth; start += kRun) {
+      const int64_t run = min_of(kRun, depth - start);
+      for (int64_t i = 0; i < n; ++i) {
+        source.load(buffer, from + i * across + start * along, along, run);
+        for (int64_t k = 0; k < run; ++k) panel[(start + k) * width + i] = buffer[k];
+      }
     }
   }
 }
@@ -138,16 +189,19 @@ template <class T>
 class Gemm {
  public:
   Gemm(Result<T> out, Matrix<T> a, Matrix<T> b, int64_t m, int64_t n, int64_t k)
-      : out_(out), a_(a), b_(b), m_(m), n_(n), k_(k) {}
+      : out_(out), a_(a), b_(b), m_(m), n_(n), k_(k) {
+    // Few rows do not pay for packing B: panels that need no padding are read where they are.
+    reads_b_in_place_ = m <= kFewRows && b.source.is_plain && b.col_stride == kSize;
+    max_depth_ = ceil_div(k, ceil_div(k, kDepth<T>));  // blocks of k are even
+  }
 
   void run() {
-    const int64_t depth = min_of(k_, kDepth<T>);
     const int64_t rows = min_of(m_, kRegionRows), cols = padded_cols(min_of(n_, kRegionCols));
     const int64_t sums = out_.is_plain ? 0 : rows * cols;
-    T* const memory = workspace<T>(rows * depth + cols * depth + sums);
-    packed_a_ = memory + sums + cols * depth;
-    packed_b_ = memory + sums;
-    sums_ = memory;
+    const int64_t packed_cols = reads_b_in_place_ ? kCols<T> : cols;
+    sums_ = workspace<T>(sums + (packed_cols + rows) * max_depth_);
+    packed_b_ = sums_ + sums;
+    packed_a_ = packed_b_ + packed_cols * max_depth_;
     for (row0_ = 0; row0_ < m_; row0_ += kRegionRows) {
       rows_ = min_of(kRegionRows, m_ - row0_);
       for (col0_ = 0; col0_ < n_; col0_ += kRegionCols) {
@@ -158,19 +212,24 @@ class Gemm {
   }
 
  private:
+  static constexpr int64_t kSize = sizeof(T);
+  static constexpr int64_t kFewRows = 64;
+  static constexpr int64_t kPackGrain = 1 << 15;  // elements worth a task
+
   static int64_t padded_cols(int64_t n) { return ceil_div(n, kCols<T>) * kCols<T>; }
 
   void run_region() {
     const int64_t a_panels = ceil_div(rows_, kRows), b_panels = ceil_div(cols_, kCols<T>);
-    const int64_t tiles_across = ceil_div(cols_, kTileCols);
-    const int64_t tiles = ceil_div(rows_, kTileRows) * tiles_across;
+    const int64_t tiles_down = ceil_div(rows_, kTileRows), tiles_across = ceil_div(cols_, kTileCols);
+    tile_rows_ = ceil_div(ceil_div(rows_, tiles_down), kRows) * kRows;
+    tile_cols_ = ceil_div(ceil_div(cols_, tiles_across), kCols<T>) * kCols<T>;
     for (k0_ = 0; k0_ < k_; k0_ += depth_) {
-      depth_ = min_of(kDepth<T>, k_ - k0_);
-      const int64_t grain = max_of(1, 16384 / (depth_ * kCols<T>));
+      depth_ = min_of(max_depth_, k_ - k0_);
+      const int64_t grain = max_of(1, kPackGrain / (depth_ * kCols<T>));
       parallel_for(a_panels + b_panels, grain, [&](int64_t begin, int64_t end) {
         for (int64_t p = begin; p < end; ++p) p < b_panels ? pack_b(p) : pack_a(p - b_panels);
       });
-      parallel_for(tiles, 1, [&](int64_t begin, int64_t end) {
+      parallel_for(tiles_down * tiles_across, 1, [&](int64_t begin, int64_t end) {
         for (int64_t t = begin; t < end; ++t) run_tile(t / tiles_across, t % tiles_across);
       });
     }
@@ -179,66 +238,73 @@ class Gemm {
   void pack_a(int64_t panel) {
     const int64_t i = panel * kRows, rows = min_of(kRows, rows_ - i);
     const char* from = a_.data + (row0_ + i) * a_.row_stride + k0_ * a_.col_stride;
-    pack_panel(packed_a_ + i * depth_, a_.source, from, a_.row_stride, a_.col_stride, rows, rows,
-               depth_);
+    pack_panel<T, kRows>(packed_a_ + i * depth_, a_.source, from, a_.row_stride, a_.col_stride, rows,
+                         rows, depth_);
   }
 
   void pack_b(int64_t panel) {
     const int64_t j = panel * kCols<T>, cols = min_of(kCols<T>, cols_ - j);
-    const char* from = b_.data + k0_ * b_.row_stride + (col0_ + j) * b_.col_stride;
-    pack_panel(packed_b_ + j * depth_, b_.source, from, b_.col_stride, b_.row_stride, cols,
-               static_cast<int64_t>(kCols<T>), depth_);
+    if (reads_b_in_place_ && cols == kCols<T>) return;
+    T* const to = reads_b_in_place_ ? packed_b_ : packed_b_ + j * depth_;
+    pack_panel<T, kCols<T>>(to, b_.source, b_at(j), b_.col_stride, b_.row_stride, cols,
+                            static_cast<int64_t>(kCols<T>), depth_);
   }
 
-  // One tile of C: its panels of B stay in the first-level cache while A's pass by.
+  const char* b_at(int64_t j) const {
+    return b_.data + k0_ * b_.row_stride + (col0_ + j) * b_.col_stride;
+  }
+
+  // One tile of C: a panel of B stays in the first-level cache while A's pass by.
   void run_tile(int64_t tile_row, int64_t tile_col) {
-    const int64_t row_end = min_of(rows_, (tile_row + 1) * kTileRows);
-    const int64_t col_end = min_of(cols_, (tile_col + 1) * kTileCols);
-    for (int64_t j = tile_col * kTileCols; j < col_end; j += kCols<T>) {
-      for (int64_t i = tile_row * kTileRows; i < row_end; i += kRows) {
+    const int64_t row = tile_row * tile_rows_, col = tile_col * tile_cols_;
+    const int64_t row_end = min_of(rows_, row + tile_rows_);
+    const int64_t col_end = min_of(cols_, col + tile_cols_);
+    for (int64_t j = col; j < col_end; j += kCols<T>) {
+      for (int64_t i = row; i < row_end; i += kRows) {
         run_panels(i, min_of(kRows, row_end - i), j, min_of(kCols<T>, col_end - j));
       }
     }
-    if (!out_.is_plain && k0_ + depth_ == k_) store_tile_of_sums(tile_row, tile_col);
+    if (out_.is_plain || k0_ + depth_ < k_) return;
+    for (int64_t i = row; i < row_end; ++i) {
+      char* to = out_.data + (row0_ + i) * out_.row_stride + (col0_ + col) * out_.col_stride;
+      out_.store(to, out_.col_stride, sums_ + i * padded_cols(cols_) + col, col_end - col);
+    }
   }
 
   void run_panels(int64_t i, int64_t rows, int64_t j, int64_t cols) {
-    const bool one_vector = cols <= kLanes<T>;
+    const bool one_vector = cols <= kLanes<T>, in_place = reads_b_in_place_ && cols == kCols<T>;
     const PanelFn<T> kernel = panel_kernel<T>(rows, one_vector);
-    const T *a = packed_a_ + i * depth_, *b = packed_b_ + j * depth_;
+    const T* const a = packed_a_ + i * depth_;
+    const T* const b = in_place            ? reinterpret_cast<const T*>(b_at(j))
+                       : reads_b_in_place_ ? packed_b_
+                                           : packed_b_ + j * depth_;
+    const int64_t b_step = in_place ? b_.row_stride / kSize : kCols<T>;
+    const bool accumulate = k0_ > 0;
     if (!out_.is_plain) {
       const int64_t step = padded_cols(cols_);
-      return kernel(depth_, a, b, kCols<T>, sums_ + i * step + j, step, k0_ > 0);
+      return kernel(depth_, a, b, b_step, sums_ + i * step + j, step, accumulate);
     }
-    const int64_t step = out_.row_stride / static_cast<int64_t>(sizeof(T));
+    const int64_t step = out_.row_stride / kSize;
     T* const c = reinterpret_cast<T*>(out_.data) + (row0_ + i) * step + col0_ + j;
     if (cols == (one_vector ? kLanes<T> : kCols<T>)) {
-      return kernel(depth_, a, b, kCols<T>, c, step, k0_ > 0);
+      return kernel(depth_, a, b, b_step, c, step, accumulate);
     }
     alignas(64) T edge[kRows * kCols<T>];
-    kernel(depth_, a, b, kCols<T>, edge, kCols<T>, false);
+    kernel(depth_, a, b, b_step, edge, kCols<T>, false);
     for (int64_t y = 0; y < rows; ++y) {
-      for (int64_t x = 0; x < cols; ++x) {
-        const T sum = edge[y * kCols<T> + x];
-        c[y * step + x] = k0_ > 0 ? sum + c[y * step + x] : sum;
-      }
-    }
-  }
-
-  void store_tile_of_sums(int64_t tile_row, int64_t tile_col) {
-    const int64_t j = tile_col * kTileCols, cols = min_of(kTileCols, cols_ - j);
-    const int64_t row_end = min_of(rows_, (tile_row + 1) * kTileRows);
-    for (int64_t i = tile_row * kTileRows; i < row_end; ++i) {
-      char* to = out_.data + (row0_ + i) * out_.row_stride + (col0_ + j) * out_.col_stride;
-      out_.store(to, out_.col_stride, sums_ + i * padded_cols(cols_) + j, cols);
+      const T* const sums = edge + y * kCols<T>;
+      T* const to = c + y * step;
+      for (int64_t x = 0; x < cols; ++x) to[x] = accumulate ? sums[x] + to[x] : sums[x];
     }
   }
 
   Result<T> out_;
   Matrix<T> a_, b_;
-  int64_t m_, n_, k_;
-  T *packed_a_, *packed_b_, *sums_;
+  int64_t m_, n_, k_, max_depth_;
+  bool reads_b_in_place_;
+  T *sums_, *packed_a_, *packed_b_;
   int64_t row0_, rows_, col0_, cols_, k0_, depth_;  // the region and block at work
+  int64_t tile_rows_, tile_cols_;
 };
 
 }  // namespace

@@ -9,6 +9,10 @@ namespace NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kGrain = 1 << 15;       // multiplications worth a task
+constexpr int64_t kFewRows = 4;           // up to here, dot products read b as it lies
+constexpr int64_t kGridSize = 1 << 18;    // results up to here are cut into products
+constexpr int64_t kGridWork = 1 << 19;    // of at least so many multiplications,
+constexpr int64_t kGridTasks = 16;        // and at most so many
 constexpr int64_t kOwnThreads = 1 << 23;  // products from here on are threaded inside
 constexpr int64_t kManyProducts = 32;     // batches from here on are threaded over the products
 
@@ -28,8 +32,6 @@ struct Product {
             n, m, k};
   }
 };
-
-int64_t length_of(int64_t stride) { return stride < 0 ? -stride : stride; }
 
 template <class T>
 T dot(const T* x, const T* y, int64_t n) {
@@ -53,21 +55,22 @@ T dot(const T* x, const T* y, int64_t n) {
   return lanes[0];
 }
 
-// A row vector x times b whose columns lie contiguous: a dot product for each column.
+// A few rows x (m x k, compact) times b whose columns lie contiguous: a dot product for each pair.
 template <class T>
-void row_times_columns(const Product<T>& p, const T* x) {
-  constexpr int64_t kBlock = 1024;
-  parallel_for(p.n, max_of(1, kGrain / p.k), [&](int64_t begin, int64_t end) {
+void rows_times_columns(const Product<T>& p, const T* x) {
+  parallel_for(p.n, max_of(1, kGrain / (p.m * p.k)), [&](int64_t begin, int64_t end) {
+    constexpr int64_t kBlock = 1024;
     T buffer[kBlock];
     for (int64_t j = begin; j < end; ++j) {
-      const char* column = p.b.data + j * p.b.col_stride;
-      const int64_t step = p.b.row_stride;
-      T sum = 0;
+      const char* const column = p.b.data + j * p.b.col_stride;
+      T sums[kFewRows] = {};
       for (int64_t k = 0; k < p.k; k += kBlock) {
         const int64_t n = min_of(kBlock, p.k - k);
-        sum += dot(x + k, p.b.source.tile(column + k * step, step, n, buffer), n);
+        const char* const from = column + k * p.b.row_stride;
+        const T* const y = p.b.source.tile(from, p.b.row_stride, n, buffer);
+        for (int64_t i = 0; i < p.m; ++i) sums[i] += dot(x + i * p.k + k, y, n);
       }
-      p.out.store(p.out.data + j * p.out.col_stride, p.out.col_stride, &sum, 1);
+      p.out.store(p.out.data + j * p.out.col_stride, p.out.row_stride, sums, p.m);
     }
   });
 }
@@ -91,7 +94,8 @@ void add_scaled_rows(T* __restrict acc, const T* x, const T* y0, const T* y1, co
 template <class T>
 void row_times_rows(const Product<T>& p, const T* x) {
   constexpr int64_t kTile = 1024;
-  const int64_t tile = min_of(kTile, max_of(64, kGrain / p.k));
+  const int64_t eighth = ceil_div(p.n, 8 * kLanes<T>) * kLanes<T>;
+  const int64_t tile = min_of(kTile, max_of(eighth, kGrain / p.k));
   parallel_for(ceil_div(p.n, tile), 1, [&](int64_t begin, int64_t end) {
     T acc[kTile], buffers[4][kTile];
     for (int64_t j = begin * tile; j < min_of(p.n, end * tile); j += tile) {
@@ -115,14 +119,17 @@ void row_times_rows(const Product<T>& p, const T* x) {
 }
 
 template <class T>
-void multiply_row(const Product<T>& p) {
-  T* const buffer = workspace<T>(p.k);
-  const T* x = p.a.source.tile(p.a.data, p.a.col_stride, p.k, buffer);
-  if (length_of(p.b.row_stride) < length_of(p.b.col_stride) || p.n == 1) {
-    row_times_columns(p, x);
+void multiply_few_rows(const Product<T>& p, bool by_dots) {
+  T* const buffer = workspace<T>(p.m * p.k);
+  const T* x = buffer;
+  if (p.m == 1) {
+    x = p.a.source.tile(p.a.data, p.a.col_stride, p.k, buffer);
   } else {
-    row_times_rows(p, x);
+    for (int64_t i = 0; i < p.m; ++i) {
+      p.a.source.load(buffer + i * p.k, p.a.data + i * p.a.row_stride, p.a.col_stride, p.k);
+    }
   }
+  by_dots ? rows_times_columns(p, x) : row_times_rows(p, x);
 }
 
 template <class T>
@@ -135,16 +142,39 @@ void store_zeros(const Product<T>& p) {
   }
 }
 
+// Products too small for threads to share packed panels: a grid of products of their own.
+template <class T>
+void multiply_grid(const Product<T>& p) {
+  const int64_t tasks = min_of(kGridTasks, p.m * p.n * p.k / kGridWork);
+  int64_t down = 1, across = 1;  // cuts, so that parts become square
+  while (down * across * 2 <= tasks) p.m * across >= p.n * down ? down *= 2 : across *= 2;
+  const int64_t rows = ceil_div(ceil_div(p.m, down), kRows) * kRows;
+  const int64_t cols = ceil_div(ceil_div(p.n, across), kCols<T>) * kCols<T>;
+  across = ceil_div(p.n, cols);
+  parallel_for(ceil_div(p.m, rows) * across, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t i = task / across * rows, j = task % across * cols;
+      Product<T> part = p;
+      part.out.data += i * p.out.row_stride + j * p.out.col_stride;
+      part.a.data += i * p.a.row_stride;
+      part.b.data += j * p.b.col_stride;
+      Gemm<T>(part.out, part.a, part.b, min_of(rows, p.m - i), min_of(cols, p.n - j), p.k).run();
+    }
+  });
+}
+
 template <class T>
 void multiply(const Product<T>& p) {
   if (p.k == 0) return store_zeros(p);
-  if (p.m == 1) return multiply_row(p);
-  if (p.n == 1) return multiply_row(p.transposed());
+  if (p.m > p.n && p.n <= kFewRows) return multiply(p.transposed());
+  const bool by_dots = length_of(p.b.row_stride) < length_of(p.b.col_stride) || p.n == 1;
+  if (p.m == 1 || (p.m <= kFewRows && by_dots)) return multiply_few_rows(p, by_dots);
   constexpr int64_t kSize = sizeof(T);
   const bool by_columns = length_of(p.out.row_stride) < length_of(p.out.col_stride);
   Product<T> q = by_columns ? p.transposed() : p;
   q.out.is_plain = q.out.is_plain && q.out.col_stride == kSize;
-  Gemm<T>(q.out, q.a, q.b, q.m, q.n, q.k).run();
+  const bool is_small = q.m * q.n <= kGridSize;
+  is_small ? multiply_grid(q) : Gemm<T>(q.out, q.a, q.b, q.m, q.n, q.k).run();
 }
 
 // The last batch axis becomes more rows when b is the same along it and rows continue evenly.

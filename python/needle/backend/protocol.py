@@ -48,31 +48,6 @@ class Operand(Protocol):
     dtype: DType
 
 
-UNARY = (
-    # the same dtype in and out
-    "negative", "abs", "sign", "square", "relu", "floor", "ceil", "round", "invert",
-    # floating only
-    "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh",
-    "sigmoid", "erf",
-    # any dtype in, bool out
-    "isnan", "isinf", "isfinite", "logical_not",
-)  # fmt: skip
-
-BINARY = (
-    # the same dtype in and out; divide is for floating dtypes, floor_divide and remainder have
-    # Python's sign rule, maximum and minimum propagate NaN
-    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power",
-    "maximum", "minimum",
-    # integers and bool
-    "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
-    # any dtype in, bool out
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
-    "logical_and", "logical_or", "logical_xor",
-)  # fmt: skip
-
-REDUCE = ("sum", "prod", "max", "min", "any", "all")
-
-
 class Backend(Protocol):
     """The kernels of one device."""
 
@@ -96,10 +71,10 @@ class Backend(Protocol):
         """out[...] = a, cast to out.dtype as NumPy's astype does (floats to ints truncate)."""
 
     def unary(self, name: str, out: Operand, a: Operand) -> None:
-        """out = name(a), a name of UNARY."""
+        """out = name(a), a name of reference.UNARY: in one of its groups, which fix the dtypes."""
 
     def binary(self, name: str, out: Operand, a: Operand | Scalar, b: Operand | Scalar) -> None:
-        """out = name(a, b), a name of BINARY; at most one of a, b is a Python scalar."""
+        """out = name(a, b), a name of reference.BINARY; at most one of a, b is a Python scalar."""
 
     def where(self, out: Operand, cond: Operand, a: Operand, b: Operand) -> None:
         """out = a where cond (bool) else b; a, b and out share a dtype."""
@@ -107,7 +82,8 @@ class Backend(Protocol):
     # reductions -----------------------------------------------------------------------------
 
     def reduce(self, name: str, out: Operand, a: Operand) -> None:
-        """Reduce the axes where out.shape is 1 (out has a's number of axes), a name of REDUCE.
+        """Reduce the axes where out.shape is 1 (out has a's number of axes), a name of
+        reference.REDUCE.
 
         sum and prod: a.dtype may differ from out.dtype, elements are cast to it. any, all: out is
         bool. An empty sum is 0, an empty prod 1; max and min propagate NaN and are never empty."""

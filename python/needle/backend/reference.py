@@ -102,7 +102,9 @@ def _sigmoid(x: Array) -> Array:
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
-UNARY: dict[str, Any] = {
+# The names of elementwise functions, by the dtypes that they take and give.
+
+UNARY_SAME: dict[str, Any] = {  # the same dtype in and out
     "negative": lambda x: -x if x.dtype != np.bool_ else ~x,
     "abs": np.abs,
     "sign": lambda x: np.sign(x) if x.dtype != np.bool_ else x,
@@ -112,6 +114,8 @@ UNARY: dict[str, Any] = {
     "ceil": np.ceil,
     "round": np.rint,
     "invert": np.invert,
+}
+UNARY_FLOATING: dict[str, Any] = {  # the same, for floating dtypes only
     "exp": np.exp,
     "log": np.log,
     "log1p": np.log1p,
@@ -126,29 +130,34 @@ UNARY: dict[str, Any] = {
     "cosh": np.cosh,
     "sigmoid": _sigmoid,
     "erf": lambda x: _erf(x).astype(x.dtype),
+}
+UNARY_PREDICATES: dict[str, Any] = {  # any dtype in, bool out
     "isnan": np.isnan,
     "isinf": np.isinf,
     "isfinite": np.isfinite,
     "logical_not": np.logical_not,
 }
+UNARY = UNARY_SAME | UNARY_FLOATING | UNARY_PREDICATES
 
 _UNCHANGED_ON_INTEGERS = ("floor", "ceil", "round")
 
-BINARY: dict[str, Any] = {
+BINARY_SAME: dict[str, Any] = {  # divide is for floating dtypes, bits for integers and bool
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
     "divide": np.divide,
-    "floor_divide": np.floor_divide,
+    "floor_divide": np.floor_divide,  # this and remainder with Python's rule for signs
     "remainder": np.remainder,
     "power": np.power,
-    "maximum": np.maximum,
+    "maximum": np.maximum,  # NaN if either is, as in minimum
     "minimum": np.minimum,
     "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or,
     "bitwise_xor": np.bitwise_xor,
     "left_shift": np.left_shift,
     "right_shift": np.right_shift,
+}
+BINARY_PREDICATES: dict[str, Any] = {
     "equal": np.equal,
     "not_equal": np.not_equal,
     "less": np.less,
@@ -159,6 +168,7 @@ BINARY: dict[str, Any] = {
     "logical_or": np.logical_or,
     "logical_xor": np.logical_xor,
 }
+BINARY = BINARY_SAME | BINARY_PREDICATES
 
 
 def fill(out: Operand, value: Scalar) -> None:

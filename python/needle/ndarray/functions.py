@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from .. import config
-from ..backend import BackendDevice
+from ..backend import BackendDevice, reference
 from ..dtype import (
     DType,
     bool_,
@@ -45,13 +45,8 @@ def array_function(function: F) -> F:
 
 # Elementwise ------------------------------------------------------------------------------------
 
-FLOATING_UNARY = frozenset(
-    "exp log log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh sigmoid erf".split()
-)
-PREDICATES = frozenset(
-    "isnan isinf isfinite logical_not equal not_equal less less_equal greater greater_equal "
-    "logical_and logical_or logical_xor".split()
-)
+FLOATING_UNARY = frozenset(reference.UNARY_FLOATING)
+PREDICATES = frozenset(reference.UNARY_PREDICATES | reference.BINARY_PREDICATES)
 COMPARISONS = frozenset("equal not_equal less less_equal greater greater_equal".split())
 BITWISE = frozenset("invert bitwise_and bitwise_or bitwise_xor left_shift right_shift".split())
 NOT_FOR_BOOL = frozenset("negative sign subtract".split())
@@ -60,7 +55,7 @@ BOOL_AS_INT8 = frozenset("floor_divide remainder power left_shift right_shift".s
 
 @array_function
 def unary(name: str, a: NDArray) -> NDArray:
-    """name(a), element by element; a name of protocol.UNARY."""
+    """name(a), element by element; a name of reference.UNARY."""
     dtype = a.dtype
     if name in FLOATING_UNARY:
         if dtype.kind != "f":
@@ -77,7 +72,7 @@ def unary(name: str, a: NDArray) -> NDArray:
 
 @array_function
 def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
-    """name(a, b) with broadcasting; a name of protocol.BINARY; one of a, b may be a scalar."""
+    """name(a, b) with broadcasting; a name of reference.BINARY; one of a, b may be a scalar."""
     if isinstance(a, NDArray) and isinstance(b, NDArray):
         if a.device is not b.device:
             same_device(name, a, b)

@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import config
 from ..backend import BackendDevice, reference
+from ..backend.null import is_null, null_of
 from ..dtype import (
     DType,
     bool_,
@@ -31,7 +32,7 @@ from ..dtype import (
     summed,
 )
 from . import bridge, layout
-from .array import NDArray, Scalar, as_scalar, empty, make_view
+from .array import NDArray, Scalar, as_scalar, empty, from_numpy, make_view
 from .array import full as _full
 from .layout import Shape
 
@@ -208,19 +209,42 @@ def assign(out: NDArray, value: NDArray | Scalar) -> None:
     out.device.mod.copy(out, value)
 
 
+@array_function
+def update(name: str, a: NDArray, b: NDArray | Scalar) -> None:
+    """a = name(a, b) in place: the result must fit into a's shape and kind."""
+    if a.dtype.kind != "f" or name in BITWISE or (isinstance(b, NDArray) and b.dtype is not a.dtype):
+        result = binary(name, a, b)
+        if result.dtype.kind != a.dtype.kind and result.dtype.is_floating:
+            raise TypeError(
+                f"[{name}] the result is {result.dtype}, which does not fit into {a.dtype} in place; "
+                "make a new tensor instead (x = x / y, not x /= y)."
+            )
+        layout.broadcast_strides(result.shape, result.strides, a.shape, name)
+        return assign(a, result)
+    if isinstance(b, NDArray):
+        same_device(name, a, b)
+        layout.broadcast_strides(b.shape, b.strides, a.shape, name)
+        same_view = (b.shape, b.strides, b.offset) == (a.shape, a.strides, a.offset)
+        if b._handle is a._handle and not same_view:
+            b = b.copy()  # kernels read and write element by element
+    a.device.mod.binary(name, a, a, b)
+
+
 # Reductions -------------------------------------------------------------------------------------
 
 
 @array_function
-def reduce(name: str, a: NDArray, axes: Any = None, keepdims: bool = False) -> NDArray:
-    """sum, prod, max, min, any or all over axes (None: all)."""
+def reduce(
+    name: str, a: NDArray, axes: Any = None, keepdims: bool = False, dtype: Any = None
+) -> NDArray:
+    """sum, prod, max, min, any or all over axes (None: all); sum and prod in another dtype."""
     reduced = layout.normalize_axes(axes, a.ndim, name)
-    dtype = a.dtype
     if name in ("sum", "prod"):
-        dtype = summed(dtype)
+        dtype = summed(a.dtype) if dtype is None else dtype_of(dtype)
     elif name in ("any", "all"):
         dtype = bool_
     else:
+        dtype = a.dtype
         _not_empty(name, a.shape, reduced)
     shape = layout.reduced_shape(a.shape, reduced, True)
     if not reduced:
@@ -302,6 +326,17 @@ def flip(a: NDArray, axes: Any) -> NDArray:
 
 
 @array_function
+def triangle(a: NDArray, k: int, upper: bool) -> NDArray:
+    """a with zeros below (upper) or above the k-th diagonal of the last two axes."""
+    rows, columns = a.shape[-2:]
+    # Row i and column j lie on diagonal j - i.
+    row = from_numpy(np.arange(rows).reshape(-1, 1) + k, int64, a.device)
+    column = from_numpy(np.arange(columns), int64, a.device)
+    kept = binary("less_equal", row, column) if upper else binary("less_equal", column, row)
+    return where(kept, a, _full((), 0, a.dtype, a.device))
+
+
+@array_function
 def diagonal(a: NDArray, k: int, axis1: int, axis2: int) -> NDArray:
     """The k-th diagonal of two axes as a last axis, as a view."""
     (rows, columns), (down, right) = ((v[axis1], v[axis2]) for v in (a.shape, a.strides))
@@ -320,9 +355,19 @@ def diagonal(a: NDArray, k: int, axis1: int, axis2: int) -> NDArray:
 def concatenate(arrays: Sequence[NDArray], axis: int) -> NDArray:
     """Arrays one after the other along an existing axis."""
     first = arrays[0]
+    axis = layout.normalize_axis(axis, first.ndim, "concatenate")
     device = same_device("concatenate", *arrays)
     dtype = first.dtype
     for other in arrays[1:]:
+        if other.ndim != first.ndim or any(
+            n != m
+            for i, (n, m) in enumerate(zip(first.shape, other.shape, strict=True))
+            if i != axis
+        ):
+            raise ValueError(
+                f"[concatenate] expected shapes that differ on axis {axis} only, got {first.shape} "
+                f"and {other.shape}."
+            )
         dtype = promote(dtype, other.dtype)
     total = sum(a.shape[axis] for a in arrays)
     out = empty((*first.shape[:axis], total, *first.shape[axis + 1 :]), dtype, device)
@@ -395,9 +440,9 @@ def searchsorted(sorted_: NDArray, values: NDArray, right: bool = False) -> NDAr
 @array_function
 def nonzero(a: NDArray) -> NDArray:
     """The coordinates of the true elements in C order: (count, ndim)."""
-    handle = a.device.mod.nonzero(a)
-    count = handle.size // a.ndim if a.ndim else handle.size
-    shape = (count, a.ndim)
+    axes = max(a.ndim, 1)  # a 0-d array is looked at as one with one element
+    handle = a.device.mod.nonzero(a if a.ndim else reshape(a, (1,)))
+    shape = (handle.size // axes, a.ndim)
     return make_view(shape, layout.compact_strides(shape), 0, int64, a.device, handle)
 
 
@@ -412,9 +457,18 @@ def full(shape: Shape, value: Scalar, dtype: Any, device: BackendDevice) -> Any:
 
 
 @array_function
-def full_like(a: NDArray, value: Scalar, dtype: Any = None) -> NDArray:
-    """A new compact array of one value with a's shape, dtype and device."""
-    return _full(a.shape, value, dtype_of(dtype or a.dtype), a.device)
+def full_like(a: NDArray, value: Scalar, dtype: Any = None, shape: Shape | None = None) -> NDArray:
+    """A new compact array of one value with a's shape, dtype and device, where nothing is said."""
+    return _full(a.shape if shape is None else shape, value, dtype_of(dtype or a.dtype), a.device)
+
+
+@array_function
+def to_device(a: NDArray, device: BackendDevice) -> NDArray:
+    """a on another device; without elements (shape inference), on the one that stands for it."""
+    if is_null(a.device):
+        device = null_of(device.name)
+        return make_view(a.shape, a.strides, a.offset, a.dtype, device, a._handle)
+    return a.to(device)
 
 
 def size_of(shape: Shape) -> int:

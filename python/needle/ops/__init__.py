@@ -1,6 +1,13 @@
 """Mathematics: every operator with its gradient, and the table that gives Tensor its methods."""
 
-from ..autograd import Op, Tensor, TensorOp, TensorTuple, TensorTupleOp, Value
+from ..autograd import (
+    Op as Op,
+    Tensor as Tensor,
+    TensorOp as TensorOp,
+    TensorTuple as TensorTuple,
+    TensorTupleOp as TensorTupleOp,
+    Value as Value,
+)
 from .arithmetic import (
     AddScalar as AddScalar,
     DivScalar as DivScalar,
@@ -60,12 +67,144 @@ from .compare import (
     right_shift as right_shift,
     where as where,
 )
+from .einsum import einsum as einsum
 from .elementwise import (
     Cast as Cast,
     Elementwise as Elementwise,
     WithScalar as WithScalar,
     astype as astype,
     pair as pair,
+)
+from .indexing import (
+    AddAt as AddAt,
+    AlongIntoZeros as AlongIntoZeros,
+    Gather as Gather,
+    GetItem as GetItem,
+    IntoZeros as IntoZeros,
+    NonZero as NonZero,
+    ScatterAdd as ScatterAdd,
+    SetItem as SetItem,
+    WrittenLast as WrittenLast,
+    gather as gather,
+    index_add as index_add,
+    masked_fill as masked_fill,
+    nonzero as nonzero,
+    scatter_add as scatter_add,
+    take as take,
+    take_along_axis as take_along_axis,
+)
+from .joining import (
+    Concatenate as Concatenate,
+    Crop as Crop,
+    Dilate as Dilate,
+    Pad as Pad,
+    Split as Split,
+    SplitAt as SplitAt,
+    Stack as Stack,
+    UnDilate as UnDilate,
+    array_split as array_split,
+    chunk as chunk,
+    concatenate as concatenate,
+    crop as crop,
+    dilate as dilate,
+    pad as pad,
+    repeat as repeat,
+    roll as roll,
+    split as split,
+    stack as stack,
+    tile as tile,
+    undilate as undilate,
+)
+from .matmul import (
+    MatMul as MatMul,
+    dot as dot,
+    matmul as matmul,
+    outer as outer,
+)
+from .movement import (
+    BroadcastTo as BroadcastTo,
+    Clone as Clone,
+    Diagonal as Diagonal,
+    Flip as Flip,
+    OnDiagonal as OnDiagonal,
+    Permute as Permute,
+    Reshape as Reshape,
+    ToDevice as ToDevice,
+    Transpose as Transpose,
+    Triangle as Triangle,
+    broadcast_to as broadcast_to,
+    clone as clone,
+    diagonal as diagonal,
+    expand_dims as expand_dims,
+    flatten as flatten,
+    flip as flip,
+    permute as permute,
+    reshape as reshape,
+    squeeze as squeeze,
+    swapaxes as swapaxes,
+    to as to,
+    transpose as transpose,
+    tril as tril,
+    triu as triu,
+    unsqueeze as unsqueeze,
+)
+from .operators import install
+from .order import (
+    ArgSort as ArgSort,
+    SearchSorted as SearchSorted,
+    argsort as argsort,
+    median as median,
+    searchsorted as searchsorted,
+    sort as sort,
+    topk as topk,
+    unique as unique,
+)
+from .reduce import (
+    ArgReduce as ArgReduce,
+    CumProd as CumProd,
+    CumSum as CumSum,
+    Extreme as Extreme,
+    Max as Max,
+    Mean as Mean,
+    Min as Min,
+    Prod as Prod,
+    Quantifier as Quantifier,
+    Reduction as Reduction,
+    Std as Std,
+    Summation as Summation,
+    Var as Var,
+    all as all,
+    any as any,
+    argmax as argmax,
+    argmin as argmin,
+    cumprod as cumprod,
+    cumsum as cumsum,
+    max as max,
+    mean as mean,
+    min as min,
+    norm as norm,
+    prod as prod,
+    std as std,
+    sum as sum,
+    summation as summation,
+    var as var,
+)
+from .softmax import (
+    LogSoftmax as LogSoftmax,
+    LogSumExp as LogSumExp,
+    Normalizer as Normalizer,
+    Softmax as Softmax,
+    logsoftmax as logsoftmax,
+    logsumexp as logsumexp,
+    softmax as softmax,
+)
+from .tuples import (
+    FusedAddScalars as FusedAddScalars,
+    MakeTensorTuple as MakeTensorTuple,
+    TupleGetItem as TupleGetItem,
+    fused_add_scalars as fused_add_scalars,
+    make_tuple as make_tuple,
+    tuple_get_item as tuple_get_item,
 )
 from .unary import (
     Abs as Abs,
@@ -111,6 +250,5 @@ from .unary import (
     tan as tan,
     tanh as tanh,
 )
-from .operators import install
 
 install()

@@ -8,8 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd import Tensor
-from . import arithmetic, compare, elementwise, unary
+from ..autograd import Tensor, TensorTuple
+from . import (
+    arithmetic,
+    compare,
+    elementwise,
+    indexing,
+    inplace,
+    joining,
+    movement,
+    order,
+    reduce,
+    tuples,
+    unary,
+)
+from .matmul import dot, matmul
+from .softmax import logsoftmax, logsumexp, softmax
 
 
 def swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -55,19 +69,67 @@ METHODS: dict[str, Callable[..., Any]] = {
     "ne": compare.not_equal,
     "astype": elementwise.astype,
     "clip": compare.clip,
+    # matmul.py
+    "__matmul__": matmul,
+    "__rmatmul__": swapped(matmul),
+    "matmul": matmul,
+    "dot": dot,
+    # reduce.py
+    "sum": reduce.summation,
+    # movement.py
+    "unsqueeze": movement.expand_dims,
+}
+
+# Indexing, writing in place, order.
+METHODS.update(
+    {
+        "__getitem__": indexing.getitem,
+        "__setitem__": indexing.setitem,
+        "__iter__": indexing.iterate,
+        **inplace.IN_PLACE,
+    }
+)
+
+PROPERTIES: dict[str, Callable[[Any], Any]] = {
+    "T": movement.reverse_axes,
+    "mT": movement.transpose,
+}
+
+TUPLE_METHODS: dict[str, Callable[..., Any]] = {
+    "__getitem__": tuples.get_item,
+    "__add__": tuples.add_tuples,
 }
 
 # Functions of one tensor are methods under their own name.
 for function in (
     unary.abs, unary.sign, unary.exp, unary.expm1, unary.log, unary.log1p, unary.sqrt, unary.rsqrt,
-    unary.square, unary.sin, unary.cos, unary.tan, unary.tanh, unary.sinh, unary.cosh, unary.sigmoid,
-    unary.relu, unary.erf, unary.floor, unary.ceil, unary.round, compare.logical_not, compare.isnan,
-    compare.isinf, compare.isfinite, compare.maximum, compare.minimum,
+    unary.square, unary.sin, unary.cos, unary.tan, unary.tanh, unary.sinh, unary.cosh,
+    unary.sigmoid, unary.relu, unary.erf, unary.floor, unary.ceil, unary.round,
+    compare.logical_not, compare.isnan, compare.isinf, compare.isfinite, compare.maximum,
+    compare.minimum,
+    # reduce.py, softmax.py
+    reduce.mean, reduce.var, reduce.std, reduce.max, reduce.min, reduce.prod, reduce.any,
+    reduce.all, reduce.argmax, reduce.argmin, reduce.cumsum, reduce.cumprod, reduce.norm,
+    logsumexp, logsoftmax, softmax,
+    # movement.py, joining.py
+    movement.reshape, movement.flatten, movement.squeeze, movement.expand_dims,
+    movement.broadcast_to, movement.transpose, movement.swapaxes, movement.permute, movement.flip,
+    movement.diagonal, movement.tril, movement.triu, movement.clone, movement.to,
+    joining.pad, joining.crop, joining.split, joining.array_split, joining.chunk, joining.tile,
+    joining.repeat, joining.roll,
+    # indexing.py, order.py
+    indexing.take, indexing.take_along_axis, indexing.gather, indexing.scatter_add,
+    indexing.index_add, indexing.masked_fill, indexing.nonzero,
+    order.sort, order.argsort, order.topk, order.median, order.unique,
 ):  # fmt: skip
     METHODS[function.__name__] = function
 
 
 def install() -> None:
-    """Give Tensor its operators."""
+    """Give Tensor and TensorTuple their operators."""
     for name, method in METHODS.items():
         setattr(Tensor, name, method)
+    for name, getter in PROPERTIES.items():
+        setattr(Tensor, name, property(getter))
+    for name, method in TUPLE_METHODS.items():
+        setattr(TensorTuple, name, method)

@@ -1,0 +1,97 @@
+"""Products of matrices and vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..autograd import Tensor, TensorOp
+from ..ndarray import functions as F
+from .common import fit
+from .elementwise import pair
+
+
+class MatMul(TensorOp):
+    """y = a b for (..., M, K) and (..., K, N), the leading axes broadcast.
+
+    da = g bᵀ,  db = aᵀ g, each summed over the axes that were broadcast. A 1-D operand is a row on
+    the left or a column on the right, and its axis is left out of the result, as in NumPy.
+    """
+
+    def compute(self, a: Any, b: Any) -> Any:
+        _check(a.shape, b.shape)
+        if len(a.shape) == len(b.shape) == 2:
+            return F.matmul(a, b)
+        inner = a.shape[-1]
+        left = F.reshape(a, (1, inner)) if len(a.shape) == 1 else a
+        right = F.reshape(b, (inner, 1)) if len(b.shape) == 1 else b
+        if len(right.shape) > 2:
+            product = F.matmul(left, right)
+            return product if len(a.shape) > 1 else F.squeeze(product, (len(product.shape) - 2,))
+        # One matrix on the right for all: one product with all rows below each other.
+        rows, columns = a.shape[:-1], b.shape[1:]
+        product = F.matmul(F.reshape(left, (F.size_of(rows), inner)), right)
+        return F.reshape(product, (*rows, *columns))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        a: Any
+        b: Any
+        a, b = node.inputs
+        left = a.expand_dims(0) if a.ndim == 1 else a
+        right = b.expand_dims(1) if b.ndim == 1 else b
+        g: Any = out_grad
+        g = g.expand_dims(-1) if b.ndim == 1 else g
+        g = g.expand_dims(-2) if a.ndim == 1 else g
+        by_left = fit(g @ right.transpose(), left)
+        if right.ndim == 2 and left.ndim > 2:
+            left, g = _rows(left), _rows(g)
+        by_right = fit(left.transpose() @ g, right)
+        return _as(by_left, a), _as(by_right, b)
+
+
+def _check(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    if not a or not b:
+        raise ValueError(f"[matmul] expected at least 1 axis, got shapes {a} and {b}; use *.")
+    if a[-1] != b[max(len(b) - 2, 0)]:
+        place = "b.shape[-2]" if len(b) > 1 else "b.shape[0]"
+        raise ValueError(
+            f"[matmul] inner dimensions differ: {a} @ {b}; expected a.shape[-1] == {place}, "
+            f"got {a[-1]} and {b[max(len(b) - 2, 0)]}."
+        )
+
+
+def _rows(x: Any) -> Any:
+    """(..., K) as (rows, K)"""
+    return x.reshape(F.size_of(x.shape[:-1]), x.shape[-1])
+
+
+def _as(gradient: Any, source: Any) -> Any:
+    return gradient if gradient.shape == source.shape else gradient.reshape(source.shape)
+
+
+def matmul(a: Any, b: Any) -> Tensor:
+    """The matrix product a @ b, batched and broadcast over the leading axes."""
+    return MatMul()(*pair("matmul", a, b))
+
+
+def dot(a: Any, b: Any) -> Tensor:
+    """NumPy's dot: the last axis of a with the last but one of b; products with 0-d tensors."""
+    a, b = pair("dot", a, b)
+    if a.ndim == 0 or b.ndim == 0:
+        product: Tensor = a * b
+        return product
+    if b.ndim <= 2:
+        return matmul(a, b)
+    # (..., K) with (B..., K, N): b becomes one matrix (K, B... N).
+    inner, batch, columns = b.shape[-2], b.shape[:-2], b.shape[-1]
+    order = (b.ndim - 2, *range(b.ndim - 2), b.ndim - 1)
+    flat = b.permute(order).reshape(inner, F.size_of(batch) * columns)
+    result: Tensor = matmul(a, flat).reshape(*a.shape[:-1], *batch, columns)
+    return result
+
+
+def outer(a: Any, b: Any) -> Tensor:
+    """y[i, j] = a[i] b[j], of the flattened tensors."""
+    a, b = pair("outer", a, b)
+    column, row = a.reshape(a.size, 1), b.reshape(1, b.size)
+    product: Tensor = column * row
+    return product

@@ -1,0 +1,337 @@
+"""Moving data without changing it: other shapes, orders, places. Views wherever a view will do.
+
+All of these are linear, and the gradient is the movement back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..autograd import Tensor, TensorOp
+from ..backend import BackendDevice, device_named
+from ..ndarray import functions as F, layout
+from .common import check_tensor, fit, one_of
+
+Axes = int | Sequence[int] | None
+
+
+def _sequence(values: tuple[Any, ...]) -> Any:
+    """f(x, (2, 3)) and f(x, 2, 3) mean the same."""
+    return values[0] if len(values) == 1 else values
+
+
+# Shape --------------------------------------------------------------------------------------------
+
+
+class Reshape(TensorOp):
+    """y = the elements of x in C order, in another shape"""
+
+    linear = True
+
+    def __init__(self, shape: Any):
+        self.shape = shape
+
+    def compute(self, a: Any) -> Any:
+        return F.reshape(a, self.shape)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return reshape(out_grad, node.inputs[0].shape)
+
+
+def reshape(a: Tensor, *shape: Any) -> Tensor:
+    """The same elements in another shape, reshape(a, (2, 3)) or (a, 2, 3); one size may be -1."""
+    sizes = layout.normalize_shape(_sequence(shape), "reshape")
+    return Reshape(sizes)(check_tensor("reshape", a))
+
+
+def flatten(a: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """The axes from start_dim to end_dim (both included) as one."""
+    shape = check_tensor("flatten", a).shape
+    if not shape:
+        return reshape(a, 1)
+    start = layout.normalize_axis(start_dim, len(shape), "flatten")
+    end = layout.normalize_axis(end_dim, len(shape), "flatten")
+    if start > end:
+        raise ValueError(f"[flatten] expected start_dim <= end_dim, got {start_dim} and {end_dim}.")
+    size = F.size_of(shape[start : end + 1])
+    return reshape(a, (*shape[:start], size, *shape[end + 1 :]))
+
+
+def squeeze(a: Tensor, axes: Axes = None, *, axis: Axes = None, dim: Axes = None) -> Tensor:
+    """Without the given axes of size 1; None: without all of them."""
+    shape = check_tensor("squeeze", a).shape
+    given = one_of("squeeze", axes, axis, dim)
+    if given is None:
+        return reshape(a, tuple(n for n in shape if n != 1))
+    gone = layout.normalize_axes(given, len(shape), "squeeze")
+    for i in gone:
+        if shape[i] != 1:
+            raise ValueError(f"[squeeze] expected size 1 on axis {i}, got {shape[i]} in {shape}.")
+    return reshape(a, layout.reduced_shape(shape, gone, False))
+
+
+def expand_dims(a: Tensor, axes: Axes = None, *, axis: Axes = None, dim: Axes = None) -> Tensor:
+    """With new axes of size 1 at these positions of the result."""
+    shape = list(check_tensor("expand_dims", a).shape)
+    given = one_of("expand_dims", axes, axis, dim)
+    if given is None:
+        raise TypeError("[expand_dims] expected the position of the new axis, got none.")
+    count = 1 if isinstance(given, int) else len(given)
+    for i in layout.normalize_axes(given, len(shape) + count, "expand_dims"):
+        shape.insert(i, 1)
+    return reshape(a, tuple(shape))
+
+
+unsqueeze = expand_dims
+
+
+class BroadcastTo(TensorOp):
+    """y = x with its sizes of 1 stretched; the gradient sums over what was stretched"""
+
+    linear = True
+
+    def __init__(self, shape: Any):
+        self.shape = shape
+
+    def compute(self, a: Any) -> Any:
+        return F.broadcast_to(a, self.shape)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return fit(out_grad, node.inputs[0])
+
+
+def broadcast_to(a: Tensor, *shape: Any) -> Tensor:
+    """a stretched to a shape by NumPy's rules."""
+    sizes = layout.normalize_shape(_sequence(shape), "broadcast_to")
+    layout.check_sizes(sizes, "broadcast_to")
+    return BroadcastTo(sizes)(check_tensor("broadcast_to", a))
+
+
+# Order --------------------------------------------------------------------------------------------
+
+
+class Transpose(TensorOp):
+    """y = x with two axes exchanged (None: the last two)"""
+
+    linear = True
+
+    def __init__(self, axes: Sequence[int] | None = None):
+        self.axes = axes
+
+    def compute(self, a: Any) -> Any:
+        ndim = len(a.shape)
+        i, j = self._pair(ndim)
+        order = list(range(ndim))
+        order[i], order[j] = j, i
+        return F.permute(a, order)
+
+    def _pair(self, ndim: int) -> Sequence[int]:
+        if self.axes is None and ndim < 2:
+            raise ValueError(f"[transpose] expected at least 2 axes, got {ndim}.")
+        i, j = (-2, -1) if self.axes is None else self.axes
+        return [layout.normalize_axis(k, ndim, "transpose") for k in (i, j)]
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return transpose(out_grad, self.axes)
+
+
+def transpose(a: Tensor, axes: Any = None, other: int | None = None) -> Tensor:
+    """Two axes exchanged: transpose(a, (0, 1)) or (a, 0, 1); the last two when none are named."""
+    if other is not None:
+        axes = (axes, other)
+    if axes is not None and (not isinstance(axes, (tuple, list)) or len(axes) != 2):
+        raise ValueError(
+            f"[transpose] expected two axes to exchange, got {axes!r}; permute takes a full order."
+        )
+    return Transpose(axes)(check_tensor("transpose", a))
+
+
+def swapaxes(a: Tensor, axis1: int, axis2: int) -> Tensor:
+    """Two axes exchanged."""
+    return transpose(a, (axis1, axis2))
+
+
+class Permute(TensorOp):
+    """y = x with its axes in another order"""
+
+    linear = True
+
+    def __init__(self, axes: Sequence[int]):
+        self.axes = axes
+
+    def compute(self, a: Any) -> Any:
+        return F.permute(a, self.axes)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        order = layout.normalize_permutation(self.axes, out_grad.ndim, "permute")
+        return permute(out_grad, inverse_order(order))
+
+
+def inverse_order(order: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that undoes this one.
+
+    >>> inverse_order((2, 0, 1))
+    (1, 2, 0)
+    """
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def permute(a: Tensor, *axes: Any) -> Tensor:
+    """All axes in another order: permute(a, (2, 0, 1)) or (a, 2, 0, 1)."""
+    order = layout.normalize_shape(_sequence(axes), "permute")
+    return Permute(order)(check_tensor("permute", a))
+
+
+def reverse_axes(a: Tensor) -> Tensor:
+    """All axes in reverse order: NumPy's a.T."""
+    return permute(a, tuple(reversed(range(a.ndim))))
+
+
+class Flip(TensorOp):
+    """y = x reversed along axes"""
+
+    linear = True
+
+    def __init__(self, axes: Axes = None):
+        self.axes = axes
+
+    def compute(self, a: Any) -> Any:
+        return F.flip(a, self.axes)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return flip(out_grad, self.axes)
+
+
+def flip(a: Tensor, axes: Axes = None, *, axis: Axes = None, dim: Axes = None) -> Tensor:
+    """Reversed along axes (None: all), as a view."""
+    return Flip(one_of("flip", axes, axis, dim))(check_tensor("flip", a))
+
+
+# Diagonals ----------------------------------------------------------------------------------------
+
+
+class Diagonal(TensorOp):
+    """y[..., i] = x[i, i + offset] on two axes"""
+
+    linear = True
+
+    def __init__(self, offset: int, axis1: int, axis2: int):
+        self.offset = offset
+        self.axis1 = axis1
+        self.axis2 = axis2
+
+    def compute(self, a: Any) -> Any:
+        return F.diagonal(a, self.offset, self.axis1, self.axis2)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        shape = node.inputs[0].shape
+        return OnDiagonal(shape, self.offset, self.axis1, self.axis2)(out_grad)
+
+
+class OnDiagonal(TensorOp):
+    """y[i, i + offset] = x[..., i] on two axes, zero elsewhere: the reverse of Diagonal"""
+
+    linear = True
+
+    def __init__(self, shape: tuple[int, ...], offset: int, axis1: int, axis2: int):
+        self.shape = shape
+        self.offset = offset
+        self.axis1 = axis1
+        self.axis2 = axis2
+
+    def compute(self, a: Any) -> Any:
+        out = F.full_like(a, 0, shape=self.shape)
+        F.assign(F.diagonal(out, self.offset, self.axis1, self.axis2), a)
+        return out
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return Diagonal(self.offset, self.axis1, self.axis2)(out_grad)
+
+
+def diagonal(a: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """A diagonal of two axes, as the last axis of a view."""
+    ndim = check_tensor("diagonal", a).ndim
+    first, second = (layout.normalize_axis(i, ndim, "diagonal") for i in (axis1, axis2))
+    if first == second:
+        raise ValueError(f"[diagonal] expected two different axes, got {axis1} and {axis2}.")
+    return Diagonal(offset, first, second)(a)
+
+
+class Triangle(TensorOp):
+    """y = x on and above (upper), or on and below diagonal k of the last two axes; else 0"""
+
+    linear = True
+
+    def __init__(self, k: int, upper: bool):
+        self.k = k
+        self.upper = upper
+
+    def compute(self, a: Any) -> Any:
+        return F.triangle(a, self.k, self.upper)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return Triangle(self.k, self.upper)(out_grad)
+
+
+def _triangle(op: str, a: Tensor, k: int, upper: bool) -> Tensor:
+    if check_tensor(op, a).ndim < 2:
+        raise ValueError(f"[{op}] expected at least 2 axes, got shape {a.shape}.")
+    return Triangle(k, upper)(a)
+
+
+def tril(a: Tensor, k: int = 0) -> Tensor:
+    """The lower triangle of the last two axes: zero above diagonal k."""
+    return _triangle("tril", a, k, upper=False)
+
+
+def triu(a: Tensor, k: int = 0) -> Tensor:
+    """The upper triangle of the last two axes: zero below diagonal k."""
+    return _triangle("triu", a, k, upper=True)
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+class Clone(TensorOp):
+    """y = x, in memory of its own"""
+
+    linear = True
+    elementwise = True
+
+    def compute(self, a: Any) -> Any:
+        return F.copy(a)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return out_grad
+
+
+def clone(a: Tensor) -> Tensor:
+    """A copy that stays in the graph."""
+    return Clone()(check_tensor("clone", a))
+
+
+class ToDevice(TensorOp):
+    """y = x on another device; the gradient moves back"""
+
+    linear = True
+
+    def __init__(self, device: BackendDevice):
+        self.device = device
+
+    def compute(self, a: Any) -> Any:
+        return F.to_device(a, self.device)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return to(out_grad, node.inputs[0].device)
+
+
+def to(a: Tensor, device: BackendDevice | str | None = None, dtype: Any = None) -> Tensor:
+    """a on another device, in another dtype, or both; a itself when it is there already."""
+    moved = check_tensor("to", a)
+    if device is not None and device_named(device) != a.device:
+        target = device_named(device)
+        if not target.enabled():
+            raise ValueError(f"[to] expected a device of this machine, got {target}.")
+        moved = ToDevice(target)(a)
+    return moved if dtype is None else moved.astype(dtype)

@@ -1,0 +1,429 @@
+"""Reductions over axes, and running sums and products.
+
+Every function takes its axes as `axes`, `axis` or `dim`: an int, several, negative ones from the
+end, None for all. Integers sum to int64 and average to float64. In the formulas i runs over the
+reduced elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..autograd import Tensor, TensorOp
+from ..dtype import DType, dtype_of, float32, float64
+from ..ndarray import functions as F, layout
+from .common import Scalar, check_tensor, fit, one_of, zeros_like
+from .compare import equal, not_equal, where
+from .joining import Pad, piece
+from .movement import inverse_order
+
+Axes = int | Sequence[int] | None
+
+
+def averaged(dtype: Any) -> DType:
+    """The type of a mean: float64 for integers and bools, floats stay."""
+    dtype = dtype_of(dtype)
+    return dtype if dtype.is_floating else float64
+
+
+def accumulator(dtype: Any) -> DType:
+    """The type in which sums on the way to a result are kept: float32 for the half types."""
+    dtype = averaged(dtype)
+    return float32 if dtype.itemsize == 2 else dtype
+
+
+class Reduction(TensorOp):
+    """Over axes (None: all) that vanish, or stay with size 1 (keepdims)."""
+
+    name: ClassVar[str]
+
+    def __init__(self, axes: Axes = None, keepdims: bool = False):
+        self.axes = axes
+        self.keepdims = keepdims
+
+    def compute(self, a: Any) -> Any:
+        return F.reduce(self.name, a, self.axes, self.keepdims)
+
+    def reduced(self, ndim: int) -> tuple[int, ...]:
+        """The axes, from 0 and in order."""
+        return layout.normalize_axes(self.axes, ndim, self.name)
+
+    def count(self, shape: Sequence[int]) -> int:
+        """How many elements become one."""
+        return math.prod(shape[i] for i in self.reduced(len(shape)))
+
+    def spread(self, result: Any, x: Any) -> Any:
+        """A result with the reduced axes back, of size 1: it broadcasts against x."""
+        if self.keepdims:
+            return result
+        return result.reshape(layout.reduced_shape(x.shape, self.reduced(x.ndim), True))
+
+
+# Sums and averages --------------------------------------------------------------------------------
+
+
+class Summation(Reduction):
+    """y = Σ x_i,  dy/dx_i = 1"""
+
+    name = "sum"
+    linear = True
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        return fit(self.spread(out_grad, x).broadcast_to(x.shape), x)
+
+
+def summation(
+    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+) -> Tensor:
+    """The sum over axes."""
+    return Summation(one_of("sum", axes, axis, dim), keepdims)(check_tensor("sum", a))
+
+
+sum = summation
+
+
+class Mean(Reduction):
+    """y = 1/n Σ x_i,  dy/dx_i = 1/n"""
+
+    name = "mean"
+    linear = True
+
+    def compute(self, a: Any) -> Any:
+        count = self.count(a.shape)
+        total = F.reduce("sum", a, self.axes, self.keepdims, accumulator(a.dtype))
+        return F.cast(F.binary("divide", total, count), averaged(a.dtype))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        share = self.spread(out_grad, x) / self.count(x.shape)
+        return fit(share.broadcast_to(x.shape), x)
+
+
+def mean(
+    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+) -> Tensor:
+    """The average over axes."""
+    return Mean(one_of("mean", axes, axis, dim), keepdims)(check_tensor("mean", a))
+
+
+class Var(Reduction):
+    """y = 1/(n - c) Σ (x_i - mean)²,  dy/dx_i = 2/(n - c) (x_i - mean)"""
+
+    name = "var"
+
+    def __init__(self, axes: Axes = None, keepdims: bool = False, correction: float = 0):
+        super().__init__(axes, keepdims)
+        self.correction = correction
+
+    def compute(self, a: Any) -> Any:
+        wide = F.cast(a, accumulator(a.dtype))
+        average = F.binary("divide", F.reduce("sum", wide, self.axes, True), self.count(a.shape))
+        squares = F.unary("square", F.binary("subtract", wide, average))
+        total = F.reduce("sum", squares, self.axes, self.keepdims)
+        return F.cast(F.binary("divide", total, self.freedom(a.shape)), averaged(a.dtype))
+
+    def freedom(self, shape: Sequence[int]) -> float:
+        """n - c, not below 0."""
+        freedom = self.count(shape) - self.correction
+        return freedom if freedom > 0 else 0
+
+    def deviation(self, x: Any) -> Any:
+        """x_i - mean"""
+        return x - mean(x, self.axes, keepdims=True)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        scale = self.spread(out_grad, x) * 2 / self.freedom(x.shape)
+        return fit(scale * self.deviation(x), x)
+
+
+class Std(Var):
+    """y = √var,  dy/dx_i = (x_i - mean) / ((n - c) y), and 0 where y = 0"""
+
+    name = "std"
+
+    def compute(self, a: Any) -> Any:
+        return F.unary("sqrt", super().compute(a))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        # Where y = 0 every deviation is 0: any divisor but 0 gives the right gradient.
+        scale = out_grad / where(equal(node, 0), 1, node) / self.freedom(x.shape)
+        return fit(self.spread(scale, x) * self.deviation(x), x)
+
+
+def _correction(op: str, correction: float | None, ddof: float | None) -> float:
+    if correction is not None and ddof is not None:
+        raise TypeError(f"[{op}] give one of correction and ddof, got {correction} and {ddof}.")
+    return correction if correction is not None else ddof if ddof is not None else 0
+
+
+def var(
+    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None,
+    correction: float | None = None, ddof: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The variance over axes, divided by n - correction (also called ddof; 0 if not given)."""
+    given = one_of("var", axes, axis, dim)
+    return Var(given, keepdims, _correction("var", correction, ddof))(check_tensor("var", a))
+
+
+def std(
+    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None,
+    correction: float | None = None, ddof: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The standard deviation over axes: the square root of `var`."""
+    given = one_of("std", axes, axis, dim)
+    return Std(given, keepdims, _correction("std", correction, ddof))(check_tensor("std", a))
+
+
+# Largest and smallest -----------------------------------------------------------------------------
+
+
+class Extreme(Reduction):
+    """The gradient is shared equally by all elements that are the extreme one"""
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        chosen = equal(x, self.spread(node, x)).astype(out_grad.dtype)
+        share = self.spread(out_grad, x) / chosen.sum(self.axes, keepdims=True)
+        return fit(share * chosen, x)
+
+
+class Max(Extreme):
+    """y = max x_i; NaN if any is"""
+
+    name = "max"
+
+
+def max(
+    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+) -> Tensor:
+    """The largest element over axes."""
+    return Max(one_of("max", axes, axis, dim), keepdims)(check_tensor("max", a))
+
+
+class Min(Extreme):
+    """y = min x_i; NaN if any is"""
+
+    name = "min"
+
+
+def min(
+    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+) -> Tensor:
+    """The smallest element over axes."""
+    return Min(one_of("min", axes, axis, dim), keepdims)(check_tensor("min", a))
+
+
+class ArgReduce(TensorOp):
+    """The position of the first extreme element along an axis (None: in the flattened tensor)"""
+
+    differentiable = False
+
+    def __init__(self, name: str, axis: int | None, keepdims: bool):
+        self.name = name
+        self.axis = axis
+        self.keepdims = keepdims
+
+    def compute(self, a: Any) -> Any:
+        return F.arg_reduce(self.name, a, self.axis, self.keepdims)
+
+
+def argmax(
+    a: Tensor, axis: int | None = None, keepdims: bool = False, *,
+    axes: int | None = None, dim: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Where the largest element is, along an axis; the first of equals, NaN before all."""
+    given = one_of("argmax", axes, axis, dim)
+    return ArgReduce("argmax", given, keepdims)(check_tensor("argmax", a))
+
+
+def argmin(
+    a: Tensor, axis: int | None = None, keepdims: bool = False, *,
+    axes: int | None = None, dim: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Where the smallest element is, along an axis; the first of equals, NaN before all."""
+    given = one_of("argmin", axes, axis, dim)
+    return ArgReduce("argmin", given, keepdims)(check_tensor("argmin", a))
+
+
+class Quantifier(Reduction):
+    """y = true if any, or all, of x_i are not zero"""
+
+    differentiable = False
+
+    def __init__(self, name: str, axes: Axes = None, keepdims: bool = False):
+        super().__init__(axes, keepdims)
+        self.name = name  # type: ignore[misc]
+
+
+def any(
+    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+) -> Tensor:
+    """Is any element true (not zero)?"""
+    return Quantifier("any", one_of("any", axes, axis, dim), keepdims)(check_tensor("any", a))
+
+
+def all(
+    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+) -> Tensor:
+    """Is every element true (not zero)?"""
+    return Quantifier("all", one_of("all", axes, axis, dim), keepdims)(check_tensor("all", a))
+
+
+# Products and running totals ----------------------------------------------------------------------
+
+
+def shifted(x: Tensor, axis: int, by: int, fill: Scalar) -> Any:
+    """x moved by |by| <= size places, to higher positions when by > 0; `fill` moves in."""
+    n = x.shape[axis]
+    kept = piece(x, axis, 0, n - by) if by > 0 else piece(x, axis, -by, n)
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (by, 0) if by > 0 else (0, -by)
+    return Pad(tuple(widths), fill)(kept)
+
+
+class CumSum(TensorOp):
+    """y_k = Σ_{i ≤ k} x_i,  dx_i = Σ_{k ≥ i} dy_k"""
+
+    linear = True
+
+    def __init__(self, axis: int):
+        self.axis = axis
+
+    def compute(self, a: Any) -> Any:
+        return F.scan("cumsum", a, self.axis)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        backwards: Any = cumsum(out_grad.flip(self.axis), self.axis)
+        return fit(backwards.flip(self.axis), node.inputs[0])
+
+
+def _scanned(op: str, a: Tensor, *given: int | None) -> tuple[Any, int]:
+    """The tensor and the axis to run along: the flattened tensor when none was named."""
+    axis = one_of(op, *given)
+    x: Any = check_tensor(op, a)
+    if axis is None:
+        return x.reshape(x.size), 0
+    return x, layout.normalize_axis(axis, x.ndim, op)
+
+
+def cumsum(
+    a: Tensor, axis: int | None = None, *, axes: int | None = None, dim: int | None = None
+) -> Tensor:
+    """Running sums along an axis (None: of the flattened tensor)."""
+    x, along = _scanned("cumsum", a, axes, axis, dim)
+    return CumSum(along)(x)
+
+
+class CumProd(TensorOp):
+    """y_k = Π_{i ≤ k} x_i,  dx_i = y_{i-1} s_i  with  s_i = dy_i + x_{i+1} s_{i+1}
+
+    No division, so zeros are ordinary. The recurrence is solved by doubling: after step d, s_i
+    covers dy_i ... dy_{i+d-1}, and a_i = x_{i+1} ... x_{i+d} carries what lies beyond.
+    """
+
+    def __init__(self, axis: int):
+        self.axis = axis
+
+    def compute(self, a: Any) -> Any:
+        return F.scan("cumprod", a, self.axis)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        axis, n = self.axis, x.shape[self.axis]
+        if x.size == 0:
+            return zeros_like(x)
+        s, a, step = out_grad, shifted(x, axis, -1, 0), 1
+        while step < n:
+            s = s + a * shifted(s, axis, -step, 0)
+            a = a * shifted(a, axis, -step, 0)
+            step *= 2
+        return fit(shifted(node, axis, 1, 1) * s, x)
+
+
+def cumprod(
+    a: Tensor, axis: int | None = None, *, axes: int | None = None, dim: int | None = None
+) -> Tensor:
+    """Running products along an axis (None: of the flattened tensor)."""
+    x, along = _scanned("cumprod", a, axes, axis, dim)
+    return CumProd(along)(x)
+
+
+class Prod(Reduction):
+    """y = Π x_i,  dy/dx_i = Π_{j < i} x_j Π_{j > i} x_j: right with zeros, too"""
+
+    name = "prod"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        if x.size == 0:
+            return zeros_like(x)
+        axes = self.reduced(x.ndim)
+        order = (*(i for i in range(x.ndim) if i not in axes), *axes)
+        moved = x.permute(order)  # the reduced axes last, then as one
+        flat = moved.reshape(*moved.shape[: x.ndim - len(axes)], self.count(x.shape))
+        before, after = _product_before(flat), _product_before(flat.flip(-1)).flip(-1)
+        others = (before * after).reshape(moved.shape).permute(inverse_order(order))
+        return fit(self.spread(out_grad, x) * others, x)
+
+
+def _product_before(x: Any) -> Any:
+    """Π_{j < i} x_j along the last axis."""
+    return shifted(cumprod(x, -1), x.ndim - 1, 1, 1)
+
+
+def prod(
+    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+) -> Tensor:
+    """The product over axes."""
+    return Prod(one_of("prod", axes, axis, dim), keepdims)(check_tensor("prod", a))
+
+
+# Norms --------------------------------------------------------------------------------------------
+
+
+def norm(
+    a: Tensor, ord: float | str = 2, axes: Axes = None, keepdims: bool = False, *,
+    axis: Axes = None, dim: Axes = None,
+) -> Tensor:  # fmt: skip
+    """(Σ |x_i|^ord)^(1/ord) over axes: a vector norm. ord may be inf, -inf and 0 (not-zeros).
+
+    The gradient is 0 where the norm is 0."""
+    given = one_of("norm", axes, axis, dim)
+    dtype = check_tensor("norm", a).dtype
+    x: Any = a.astype(accumulator(dtype))
+    power = 2 if ord == "fro" else ord
+    if not isinstance(power, (int, float)) or (power < 0 and power != -math.inf):
+        raise ValueError(f"[norm] ord must be a number >= 0, inf, -inf or 'fro', got {ord!r}.")
+    result: Any
+    if power == math.inf:
+        result = max(x.abs(), given, keepdims)
+    elif power == -math.inf:
+        result = min(x.abs(), given, keepdims)
+    elif power == 0:
+        result = not_equal(x, 0).astype(x.dtype).sum(given, keepdims)
+    elif power == 1:
+        result = x.abs().sum(given, keepdims)
+    else:
+        result = _root(_powers(x, power).sum(given, keepdims), power)
+    cast: Tensor = result.astype(averaged(dtype))
+    return cast
+
+
+def _powers(x: Any, power: float) -> Any:
+    """|x|^power; a zero is taken out of the graph, since the rule gives 0 · ∞ there."""
+    if power == 2:
+        return x.square()
+    zero = equal(x, 0)
+    return where(zero, 0, where(zero, 1, x).abs() ** power)
+
+
+def _root(x: Any, power: float) -> Any:
+    """x^(1/power) with derivative 0 at 0."""
+    zero = equal(x, 0)
+    safe: Any = where(zero, 1, x)
+    return where(zero, 0, safe.sqrt() if power == 2 else safe ** (1 / power))

@@ -1,6 +1,6 @@
 """NumPy index expressions -> views and index arrays. Pure bookkeeping: no kernel runs here.
 
-`parse` splits `a[index]` into a *view* (ints, slices, `...`, `None`: new shape, strides, offset) and
+`parse` splits `a[index]` into a *view* (ints, slices, `...`, `None`: a shape, strides, offset) and
 the *advanced* part (integer arrays on some axes of that view), and says where the axes of the
 advanced part go in the result.
 """
@@ -20,6 +20,7 @@ class Parsed(NamedTuple):
     strides: Shape
     offset: int
     axes: tuple[int, ...]  # axes of the view that the arrays index, in order
+    sources: tuple[int, ...]  # the same axes in the array itself, for error messages
     arrays: tuple[Any, ...]
     position: int  # where the broadcast axes of the arrays stand in the result
 
@@ -96,6 +97,7 @@ def parse(shape: Shape, strides: Shape, offset: int, items: list[Item]) -> Parse
     new_shape: list[int] = []
     new_strides: list[int] = []
     axes: list[int] = []
+    sources: list[int] = []
     arrays: list[Any] = []
     position = 0
     axis = 0
@@ -108,6 +110,7 @@ def parse(shape: Shape, strides: Shape, offset: int, items: list[Item]) -> Parse
             continue
         if kind == "mask0":
             axes.append(len(new_shape))
+            sources.append(axis)
             arrays.append(value)
             new_shape.append(1)
             new_strides.append(0)
@@ -128,20 +131,28 @@ def parse(shape: Shape, strides: Shape, offset: int, items: list[Item]) -> Parse
             offset += start * stride if count else 0
         else:
             axes.append(len(new_shape))
+            sources.append(axis)
             arrays.append(value)
             new_shape.append(size)
             new_strides.append(stride)
         axis += 1
-    return Parsed(
-        tuple(new_shape), tuple(new_strides), offset, tuple(axes), tuple(arrays), position
-    )
+    layout = tuple(new_shape), tuple(new_strides), offset
+    return Parsed(*layout, tuple(axes), tuple(sources), tuple(arrays), position)
 
 
 def check_position(value: int, size: int, axis: int) -> int:
     """A non-negative position on an axis."""
     if not -size <= value < size:
-        raise IndexError(f"[index] {value} is out of bounds for axis {axis} with size {size}.")
+        raise out_of_bounds("index", value, size, axis)
     return value + size if value < 0 else value
+
+
+def out_of_bounds(op: str, value: int, size: int, axis: int) -> IndexError:
+    """The error for a position that an axis does not have."""
+    advice = f"use {-size} to {size - 1}" if size else "the axis is empty"
+    return IndexError(
+        f"[{op}] index {value} is out of bounds for axis {axis} with size {size}; {advice}."
+    )
 
 
 def _slice_indices(value: slice, size: int) -> tuple[int, int, int]:

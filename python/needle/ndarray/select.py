@@ -6,16 +6,31 @@ one `gather` or `scatter` kernel does the rest.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dtype import dtype_of, int64
+from ..dtype import bool_, dtype_of, int64
 from . import layout
-from .array import NDArray, empty, from_numpy, make_view
-from .array import full as full_array
-from .functions import array_function, assign, broadcast_to, cast, nonzero, permute, same_device
-from .indexing import normalize, parse
+from .array import NDArray, empty, from_numpy, full as full_array, make_view
+from .functions import (
+    argsort,
+    array_function,
+    assign,
+    binary,
+    broadcast_to,
+    cast,
+    nonzero,
+    permute,
+    reshape,
+    same_device,
+    scan,
+    squeeze,
+    unary,
+)
+from .indexing import normalize, out_of_bounds, parse
 from .layout import Shape
 
 
@@ -24,6 +39,7 @@ class Selection(NamedTuple):
 
     view: NDArray
     indices: tuple[NDArray, ...]  # int64, broadcastable to batch
+    sources: Shape  # the axis of the original array that each of them indexes
     batch: Shape
     position: int  # the batch axes stand here in the result
 
@@ -51,15 +67,21 @@ class Selection(NamedTuple):
 
 
 def _as_index(entry: Any, a: NDArray) -> Any:
-    """Lists, NumPy arrays and bools as NDArrays on a's device; the rest as it is."""
-    if isinstance(entry, (list, np.ndarray, np.bool_, bool)):
-        array = np.asarray(entry)
-        if array.size == 0 and isinstance(entry, list):
-            array = array.astype(np.int64)
+    """Sequences, NumPy arrays and bools as NDArrays on a's device; the rest as it is."""
+    if isinstance(entry, (list, tuple, range, np.ndarray, np.bool_, bool)):
+        array = index_array(entry)
         return from_numpy(array, dtype_of(array.dtype), a.device)
     if isinstance(entry, NDArray):
         same_device("index", a, entry)
     return entry
+
+
+def index_array(entry: Any) -> np.ndarray[Any, Any]:
+    """A sequence or NumPy array that was used as an index, as int64 or bool."""
+    array = np.asarray(entry)
+    if array.size == 0 and not isinstance(entry, np.ndarray):
+        return array.astype(np.int64)  # NumPy reads [] as floats
+    return array.astype(np.int64) if array.dtype.kind in "iu" else array
 
 
 def _expand_mask(mask: NDArray) -> list[NDArray]:
@@ -80,9 +102,39 @@ def select(a: NDArray, index: Any) -> Selection:
     found = parse(a.shape, a.strides, a.offset, items)
     view = make_view(found.shape, found.strides, found.offset, a.dtype, a.device, a._handle)
     rest = [i for i in range(view.ndim) if i not in found.axes]
-    batch = layout.broadcast_shapes("index", *(i.shape for i in found.arrays))
     indices = tuple(cast(i, int64) for i in found.arrays)
-    return Selection(permute(view, [*found.axes, *rest]), indices, batch, found.position)
+    try:
+        batch = layout.broadcast_shapes("index", *(i.shape for i in indices))
+    except ValueError as error:
+        raise IndexError(str(error)) from None
+    moved = permute(view, [*found.axes, *rest])
+    return Selection(moved, indices, found.sources, batch, found.position)
+
+
+def _gather(op: str, out: NDArray, a: NDArray, indices: Sequence[NDArray], axes: Shape) -> None:
+    try:
+        a.device.mod.gather(out, a, indices)
+    except IndexError:
+        raise _explained(op, a, indices, axes) from None
+
+
+def _scatter(
+    op: str, how: str, out: NDArray, indices: Sequence[NDArray], axes: Shape, a: NDArray
+) -> None:
+    try:
+        out.device.mod.scatter(how, out, indices, a)
+    except IndexError:
+        raise _explained(op, out, indices, axes) from None
+
+
+def _explained(op: str, a: NDArray, indices: Sequence[NDArray], axes: Shape) -> IndexError:
+    """The first index that its axis does not have: kernels only say that there is one."""
+    for index, size, axis in zip(indices, a.shape, axes, strict=False):
+        values = index.numpy()
+        wrong = values[(values < -size) | (values >= size)]
+        if wrong.size:
+            return out_of_bounds(op, int(wrong[0]), size, axis)
+    return IndexError(f"[{op}] an index is out of bounds for shape {a.shape}.")
 
 
 @array_function
@@ -92,7 +144,7 @@ def getitem(a: NDArray, index: Any) -> NDArray:
     if not s.indices:
         return s.view
     out = empty(s.moved_shape, a.dtype, a.device)
-    a.device.mod.gather(out, s.view, s.indices)
+    _gather("getitem", out, s.view, s.indices, s.sources)
     return s.restore(out)
 
 
@@ -100,12 +152,23 @@ def getitem(a: NDArray, index: Any) -> NDArray:
 def setitem(a: NDArray, index: Any, value: Any) -> None:
     """a[index] = value, in place; value broadcasts."""
     s = select(a, index)
+    if isinstance(value, NDArray):
+        value = _without_leading_ones(value, len(s.result_shape))
     if not s.indices:
-        return assign(s.view, value)
+        assign(s.view, value)
+        return
     # Through a full-size array of a's dtype: assign checks kinds and shapes the same way.
     values = empty(s.result_shape, a.dtype, a.device)
     assign(values, value)
-    a.device.mod.scatter("set", s.view, s.indices, s.move(values))
+    _scatter("setitem", "set", s.view, s.indices, s.sources, s.move(values))
+
+
+def _without_leading_ones(value: NDArray, ndim: int) -> NDArray:
+    """NumPy lets a value have more axes than its place, if they have size 1."""
+    extra = value.ndim - ndim
+    if extra <= 0 or any(n != 1 for n in value.shape[:extra]):
+        return value
+    return squeeze(value, range(extra))
 
 
 @array_function
@@ -113,9 +176,45 @@ def add_at(a: NDArray, index: Any, value: NDArray) -> None:
     """a[index] += value in place, where repeated positions add up (NumPy's add.at)."""
     s = select(a, index)
     if not s.indices:
-        return a.device.mod.binary("add", s.view, s.view, cast(value, a.dtype))
+        a.device.mod.binary("add", s.view, s.view, cast(value, a.dtype))
+        return
     values = broadcast_to(cast(value, a.dtype), s.result_shape)
-    a.device.mod.scatter("add", s.view, s.indices, s.move(values))
+    _scatter("add_at", "add", s.view, s.indices, s.sources, s.move(values))
+
+
+@array_function
+def into_zeros(shape: Shape, index: Any, value: NDArray) -> NDArray:
+    """Zeros of a shape with value added at the index: the adjoint of getitem."""
+    out = full_array(shape, 0, value.dtype, value.device)
+    s = select(out, index)
+    if not s.indices:
+        out.device.mod.copy(s.view, value)  # a view has no position twice
+    else:
+        _scatter("getitem", "add", s.view, s.indices, s.sources, s.move(value))
+    return out
+
+
+@array_function
+def written_last(shape: Shape, index: Any, like: NDArray) -> NDArray:
+    """Of the elements that a[index] = value writes: does each one stay, or is it overwritten?
+
+    A position that the index names twice keeps what was written last. Shape of a[index], bool.
+    """
+    out = empty(shape, int64, like.device)
+    s = select(out, index)
+    order = from_numpy(np.arange(math.prod(s.moved_shape)), int64, like.device)
+    numbered = make_view(
+        s.moved_shape, layout.compact_strides(s.moved_shape), 0, int64, like.device, order._handle
+    )
+    _scatter("setitem", "set", s.view, s.indices, s.sources, numbered)
+    survivor = empty(s.moved_shape, int64, like.device)
+    _gather("setitem", survivor, s.view, s.indices, s.sources)
+    return s.restore(binary("equal", survivor, numbered))
+
+
+def has_overlap(a: NDArray) -> bool:
+    """Do several elements share one place in memory (a broadcast view)?"""
+    return any(n > 1 and step == 0 for n, step in zip(a.shape, a.strides, strict=True))
 
 
 # Along one axis ---------------------------------------------------------------------------------
@@ -154,7 +253,7 @@ def take_along(a: NDArray, index: NDArray, axis: int) -> NDArray:
     axis = layout.normalize_axis(axis, a.ndim, "gather")
     indices = _along("gather", a, index, axis)
     out = empty(index.shape, a.dtype, a.device)
-    a.device.mod.gather(out, a, indices)
+    _gather("gather", out, a, indices, tuple(range(a.ndim)))
     return out
 
 
@@ -164,7 +263,15 @@ def add_along(out: NDArray, index: NDArray, axis: int, value: NDArray) -> None:
     axis = layout.normalize_axis(axis, out.ndim, "scatter_add")
     indices = _along("scatter_add", out, index, axis)
     values = broadcast_to(cast(value, out.dtype), index.shape)
-    out.device.mod.scatter("add", out, indices, values)
+    _scatter("scatter_add", "add", out, indices, tuple(range(out.ndim)), values)
+
+
+@array_function
+def along_into_zeros(shape: Shape, index: NDArray, axis: int, value: NDArray) -> NDArray:
+    """Zeros of a shape with value added along an axis: the adjoint of take_along."""
+    out = full_array(shape, 0, value.dtype, value.device)
+    add_along(out, index, axis, value)
+    return out
 
 
 @array_function
@@ -176,6 +283,26 @@ def one_hot(index: NDArray, n: int, dtype: Any) -> NDArray:
     expanded = make_view(shape, strides, index.offset, int64, index.device, index._handle)
     indices = _along("one_hot", out, expanded, out.ndim - 1)
     ones = full_array((), 1, out.dtype, out.device)
-    out.device.mod.scatter("set", out, indices, broadcast_to(ones, expanded.shape))
+    axes = tuple(range(out.ndim))
+    _scatter("one_hot", "set", out, indices, axes, broadcast_to(ones, expanded.shape))
     return out
 
+
+@array_function
+def unique(a: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    """The distinct elements in order, the position of each element of a in them, their counts."""
+    flat = reshape(a, (a.size,))
+    order = argsort(flat, 0)
+    ordered = getitem(flat, order)
+    starts = full_array((a.size,), True, bool_, a.device)
+    if a.size:
+        before, after = getitem(ordered, slice(-1)), getitem(ordered, slice(1, None))
+        both_nan = binary("logical_and", unary("isnan", before), unary("isnan", after))
+        changed = binary("greater", binary("not_equal", before, after), both_nan)
+        setitem(starts, slice(1, None), changed)
+    first = reshape(nonzero(starts), (-1,) if a.size else (0,))
+    inverse = empty((a.size,), int64, a.device)
+    setitem(inverse, order, binary("subtract", scan("cumsum", starts, 0), 1))
+    counts = full_array(first.shape, 0, int64, a.device)
+    add_at(counts, inverse, full_array((a.size,), 1, int64, a.device))
+    return getitem(ordered, first), reshape(inverse, a.shape), counts

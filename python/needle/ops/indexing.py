@@ -1,0 +1,341 @@
+"""Reading and writing parts of a tensor by NumPy's index expressions, or along one axis.
+
+An index expression is split in two: its arrays become inputs of the operator (without a gradient),
+the rest (ints, slices, `...`, `None`) is the operator's parameter, with ARRAY where an array goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Tensor, TensorOp, after_write, before_write, is_grad_enabled
+from ..dtype import dtype_of
+from ..ndarray import functions as F, layout, select
+from ..ndarray.array import NDArray
+from ..ndarray.layout import Shape
+from ..rebinding import become
+from .common import Scalar, check_tensor, constant, fit, one_of
+from .compare import where
+
+
+class _Array:
+    """The place of an index array."""
+
+    def __repr__(self) -> str:
+        return "ARRAY"
+
+
+ARRAY = _Array()
+Index = tuple[Any, ...]
+
+
+def split_index(index: Any, x: Tensor) -> tuple[Index, list[Tensor]]:
+    """The template of an index expression, and its arrays as tensors."""
+    template: list[Any] = []
+    arrays: list[Tensor] = []
+    for entry in index if isinstance(index, tuple) else (index,):
+        if isinstance(entry, (Tensor, NDArray)):
+            arrays.append(constant(entry, x))
+            template.append(ARRAY)
+        elif isinstance(entry, (list, tuple, range, np.ndarray)):
+            arrays.append(constant(select.index_array(entry), x))
+            template.append(ARRAY)
+        elif isinstance(entry, slice):
+            template.append(slice(*map(_bound, (entry.start, entry.stop, entry.step))))
+        else:
+            template.append(entry)
+    return tuple(template), arrays
+
+
+def _bound(value: Any) -> Any:
+    """A slice's start, stop or step: plain, so that operators hold no tensors."""
+    return value.__index__() if isinstance(value, Tensor) else value
+
+
+def _filled(template: Index, arrays: Sequence[Any]) -> Index:
+    remaining = iter(arrays)
+    return tuple(next(remaining) if entry is ARRAY else entry for entry in template)
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+class GetItem(TensorOp):
+    """y = x[index];  the adjoint of x is zero but for adjoint[index] += g"""
+
+    def __init__(self, index: Index):
+        self.index = index
+
+    def compute(self, a: Any, *arrays: Any) -> Any:
+        return select.getitem(a, _filled(self.index, arrays))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, *arrays = node.inputs
+        into_x = IntoZeros(self.index, x.shape)(out_grad, *arrays)
+        return (into_x, *(None for _ in arrays))
+
+
+class IntoZeros(TensorOp):
+    """y = 0, y[index] += x: the adjoint of GetItem, and GetItem is its adjoint"""
+
+    def __init__(self, index: Index, shape: Shape):
+        self.index = index
+        self.shape = shape
+
+    def compute(self, a: Any, *arrays: Any) -> Any:
+        return select.into_zeros(self.shape, _filled(self.index, arrays), a)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        _, *arrays = node.inputs
+        return (GetItem(self.index)(out_grad, *arrays), *(None for _ in arrays))
+
+
+def getitem(x: Tensor, index: Any) -> Tensor:
+    """x[index] as in NumPy: a view of the data for ints, slices, `...` and None, else a copy."""
+    template, arrays = split_index(index, x)
+    return GetItem(template)(x, *arrays)
+
+
+def iterate(x: Tensor) -> Iterator[Tensor]:
+    """x[0], x[1], ... along the first axis."""
+    if x.ndim == 0:
+        raise TypeError("[iter] a 0-d tensor cannot be iterated over; use .item() for its value.")
+    return (getitem(x, i) for i in range(x.shape[0]))
+
+
+def take(x: Tensor, index: Any, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+    """The elements (axis None: of the flattened tensor) or slices of x at the given positions."""
+    check_tensor("take", x)
+    axis = one_of("take", axis=axis, dim=dim)
+    if axis is None:
+        return getitem(x.reshape((-1,) if x.size else (0,)), _positions(index))
+    axis = layout.normalize_axis(axis, x.ndim, "take")
+    return getitem(x, (*[slice(None)] * axis, _positions(index)))
+
+
+def _positions(index: Any) -> Any:
+    """An index along one axis: numbers stay numbers, the rest are arrays."""
+    return index if isinstance(index, (Tensor, NDArray, int)) else np.asarray(index)
+
+
+# Writing ------------------------------------------------------------------------------------------
+
+
+class SetItem(TensorOp):
+    """y = x, y[index] = v;  x gets g but where v went, v gets g[index]"""
+
+    def __init__(self, index: Index):
+        self.index = index
+
+    def compute(self, a: Any, value: Any, *arrays: Any) -> Any:
+        out = F.copy(a)
+        select.setitem(out, _filled(self.index, arrays), value)
+        return out
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        _, value, *arrays = node.inputs
+        into_x = SetItem(self.index)(out_grad, constant(0, out_grad), *arrays)
+        into_value = None
+        if value.requires_grad:
+            into_value = GetItem(self.index)(out_grad, *arrays)
+            if arrays:  # where a position was written twice, the first value left no trace
+                stays = WrittenLast(self.index, out_grad.shape)(*arrays)
+                into_value = where(stays, into_value, 0)
+            missing = value.ndim - into_value.ndim  # leading axes of size 1
+            if missing > 0:
+                into_value = into_value.reshape((1,) * missing + into_value.shape)
+            into_value = fit(into_value, value)
+        return (into_x, into_value, *(None for _ in arrays))
+
+
+class WrittenLast(TensorOp):
+    """True where an element of y[index] = v stays, False where a later one overwrites it"""
+
+    differentiable = False
+
+    def __init__(self, index: Index, shape: Shape):
+        self.index = index
+        self.shape = shape
+
+    def compute(self, *arrays: Any) -> Any:
+        return select.written_last(self.shape, _filled(self.index, arrays), arrays[0])
+
+
+def setitem(x: Tensor, index: Any, value: Any) -> None:
+    """x[index] = value.
+
+    Written in place when no gradient flows through it: x is a leaf (or nothing is recorded) and
+    value needs none. Else x becomes a new value, of which both old x and value get gradients.
+    """
+    template, arrays = split_index(index, x)
+    value = constant(value, x)
+    has_history = x.requires_grad and not x.is_leaf()
+    if is_grad_enabled() and (value.requires_grad or has_history):
+        return become(x, SetItem(template), value, *arrays)
+    before_write()
+    data = writable("setitem", x)
+    filled = _filled(template, [i.realize_cached_data() for i in arrays])
+    select.setitem(data, filled, value.realize_cached_data())
+    after_write(x)
+
+
+def writable(op: str, x: Tensor) -> Any:
+    """x's data, if every element has a place of its own."""
+    data = x.realize_cached_data()
+    if select.has_overlap(data):
+        raise ValueError(
+            f"[{op}] expected a tensor with its own memory, got a broadcast view of shape {x.shape}; "
+            "copy it first (x = x.clone())."
+        )
+    return data
+
+
+class AddAt(TensorOp):
+    """y = x, y[index] += v, where repeated positions add up"""
+
+    def __init__(self, index: Index):
+        self.index = index
+
+    def compute(self, a: Any, value: Any, *arrays: Any) -> Any:
+        out = F.copy(a)
+        select.add_at(out, _filled(self.index, arrays), value)
+        return out
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        _, value, *arrays = node.inputs
+        into_value = fit(GetItem(self.index)(out_grad, *arrays), value)
+        return (out_grad, into_value, *(None for _ in arrays))
+
+
+def index_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
+    """x with slice i of src added to slice index[i], along dim; repeated positions add up."""
+    dim = layout.normalize_axis(dim, check_tensor("index_add", x).ndim, "index_add")
+    template, arrays = split_index((*[slice(None)] * dim, _positions(index)), x)
+    return AddAt(template)(x, _addend("index_add", src, x), *arrays)
+
+
+def _addend(op: str, src: Any, x: Tensor) -> Tensor:
+    value = constant(src, x)
+    if dtype_of(value.dtype).is_floating and not dtype_of(x.dtype).is_floating:
+        raise TypeError(f"[{op}] cannot add {value.dtype} to {x.dtype}; cast one of them.")
+    return value
+
+
+# Along one axis -----------------------------------------------------------------------------------
+
+
+class Gather(TensorOp):
+    """y[i, j, k] = x[i, index[i, j, k], k]  (axis 1)"""
+
+    def __init__(self, axis: int):
+        self.axis = axis
+
+    def compute(self, a: Any, index: Any) -> Any:
+        return select.take_along(a, index, self.axis)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, index = node.inputs
+        return AlongIntoZeros(self.axis, x.shape)(out_grad, index), None
+
+
+class AlongIntoZeros(TensorOp):
+    """y = 0, y[i, index[i, j, k], k] += x[i, j, k]  (axis 1): the adjoint of Gather"""
+
+    def __init__(self, axis: int, shape: Shape):
+        self.axis = axis
+        self.shape = shape
+
+    def compute(self, a: Any, index: Any) -> Any:
+        return select.along_into_zeros(self.shape, index, self.axis, a)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return Gather(self.axis)(out_grad, node.inputs[1]), None
+
+
+def gather(x: Tensor, dim: int, index: Any) -> Tensor:
+    """out[i, j, k] = x[i, index[i, j, k], k] for dim 1; index may be smaller than x elsewhere."""
+    dim = layout.normalize_axis(dim, check_tensor("gather", x).ndim, "gather")
+    return Gather(dim)(x, _whole("gather", index, x))
+
+
+def take_along_axis(x: Tensor, index: Any, axis: int) -> Tensor:
+    """`gather` with NumPy's rule: x and index broadcast on all axes but this one."""
+    axis = layout.normalize_axis(axis, check_tensor("take_along_axis", x).ndim, "take_along_axis")
+    index = _whole("take_along_axis", index, x)
+    if index.ndim != x.ndim:
+        raise ValueError(
+            f"[take_along_axis] expected an index with {x.ndim} axes, got shape {index.shape}."
+        )
+    others = [tuple(1 if i == axis else n for i, n in enumerate(a.shape)) for a in (x, index)]
+    common = layout.broadcast_shapes("take_along_axis", *others)
+    x, index = (
+        a.broadcast_to((*common[:axis], a.shape[axis], *common[axis + 1 :])) for a in (x, index)
+    )
+    return Gather(axis)(x, index)
+
+
+def _whole(op: str, index: Any, x: Tensor) -> Tensor:
+    """An index along an axis as a tensor of integers."""
+    found = constant(index, x)
+    if not dtype_of(found.dtype).is_integer:
+        raise TypeError(f"[{op}] expected integer indices, got {found.dtype}.")
+    return found
+
+
+class ScatterAdd(TensorOp):
+    """y = x, y[i, index[i, j, k], k] += v[i, j, k]  (axis 1)"""
+
+    def __init__(self, axis: int):
+        self.axis = axis
+
+    def compute(self, a: Any, index: Any, value: Any) -> Any:
+        out = F.copy(a)
+        select.add_along(out, index, self.axis, value)
+        return out
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        _, index, value = node.inputs
+        return out_grad, None, fit(Gather(self.axis)(out_grad, index), value)
+
+
+def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
+    """x with src[i, j, k] added at [i, index[i, j, k], k] for dim 1; repeated positions add up."""
+    dim = layout.normalize_axis(dim, check_tensor("scatter_add", x).ndim, "scatter_add")
+    index = _whole("scatter_add", index, x)
+    value = _addend("scatter_add", src, x)
+    if value.ndim and value.shape != index.shape:
+        if value.ndim != index.ndim or any(map(int.__lt__, value.shape, index.shape)):
+            raise ValueError(
+                f"[scatter_add] expected src to be at least as large as the index, got shapes "
+                f"{value.shape} and {index.shape}."
+            )
+        value = getitem(value, tuple(slice(n) for n in index.shape))
+    return ScatterAdd(dim)(x, index, value)
+
+
+# Masks --------------------------------------------------------------------------------------------
+
+
+def masked_fill(x: Tensor, mask: Any, value: Scalar | Tensor) -> Tensor:
+    """value where the mask is true, else x."""
+    return where(mask, value, check_tensor("masked_fill", x))
+
+
+class NonZero(TensorOp):
+    """The coordinates of the elements that are not zero, in C order: (count, ndim)"""
+
+    differentiable = False
+
+    def compute(self, a: Any) -> Any:
+        return F.nonzero(a)
+
+
+def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
+    """The coordinates of the elements that are not zero: (count, ndim), or one tensor per axis."""
+    found = NonZero()(check_tensor("nonzero", x))
+    if not as_tuple:
+        return found
+    return tuple(getitem(found, (slice(None), i)) for i in range(x.ndim))

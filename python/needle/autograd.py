@@ -1,23 +1,34 @@
-"""The computational graph: values, the operators that made them, and reverse mode through both.
+"""The computational graph: values, the operators that made them, and gradients of both.
 
 A `Value` is data plus how it was made: `op` and `inputs` (None and [] for a leaf). An `Op` computes
 on raw arrays and differentiates by building new values, so gradients have gradients. This file
-knows graphs; it knows no operator. Tensor gets its arithmetic from `ops/operators.py`.
+knows no operator: Tensor gets its arithmetic from `ops/operators.py`. The walks are in `graph.py`.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from . import _native, config
 from .backend import BackendDevice, default_device, device_named
-from .dtype import DType, dtype_of, float32
+from .dtype import DType, bfloat16, dtype_of, float32
+from .graph import (
+    Observer as Observer,
+    enable_grad as enable_grad,
+    find_topo_sort as find_topo_sort,
+    grad_mode,
+    is_grad_enabled as is_grad_enabled,
+    no_grad as no_grad,
+    observers,
+    propagate as propagate,
+    set_grad_enabled as set_grad_enabled,
+)
 from .ndarray import abstract, functions, mutation
 from .ndarray.array import NDArray, from_numpy
 
@@ -25,30 +36,15 @@ LAZY_MODE = False  # True: values compute when their data is asked for
 TENSOR_COUNTER = 0  # live values; the course's memory checks read it
 
 _next_stamp = itertools.count(1).__next__  # nodes are numbered in order of creation
-
-
-class _GradMode(threading.local):
-    enabled = True
-
-
-_grad_mode = _GradMode()
-
-
-class Observer:
-    """Sees every operator's result and gradient (anomaly detection, profiling)."""
-
-    def computed(self, op: Op, inputs: Sequence[Value], result: Value) -> None:
-        """After a value was computed in eager mode."""
-
-    def differentiated(self, node: Value, gradients: Sequence[Value | None]) -> None:
-        """After node.op.gradient gave the adjoints of node.inputs."""
-
-
-_observers: list[Observer] = []
+_pending: weakref.WeakSet[Value] = weakref.WeakSet()  # lazy values without data
 
 
 class Op:
-    """An operator: `compute` on raw arrays, `gradient` on values. Parameters are attributes."""
+    """An operator: `compute` on raw arrays, `gradient` on values. Parameters are attributes.
+
+    An operator may also define `jvp(node, tangents)`, its rule for forward mode: the tangent of
+    node, given those of node.inputs (None for zero). Without it the rule follows from `gradient`.
+    """
 
     differentiable: ClassVar[bool] = True  # False: the result never requires a gradient
     linear: ClassVar[bool] = False  # jointly linear in all inputs: the tangent is op(*tangents)
@@ -77,30 +73,34 @@ class TensorOp(Op):
     """An operator whose result is one Tensor."""
 
     def __call__(self, *inputs: Any) -> Tensor:
-        return Tensor.make_from_op(self, inputs)
+        result: Tensor = Tensor.make_from_op(self, inputs)
+        return result
 
 
 class TensorTupleOp(Op):
     """An operator whose result is a TensorTuple."""
 
     def __call__(self, *inputs: Any) -> TensorTuple:
-        return TensorTuple.make_from_op(self, inputs)
+        result: TensorTuple = TensorTuple.make_from_op(self, inputs)
+        return result
 
 
-class Value(_native.BufferExporter):
+class Value(_native.BufferExporter):  # type: ignore[misc]
     """A node of the graph."""
 
     __slots__ = (
-        "op", "inputs", "cached_data", "requires_grad", "num_outputs",
-        "grad", "_stamp", "_abstract", "_hooks", "__dict__", "__weakref__",
+        "op", "inputs", "cached_data", "requires_grad", "grad", "_stamp", "__dict__", "__weakref__",
     )  # fmt: skip
 
     op: Op | None
     inputs: Sequence[Value]
     cached_data: Any
     requires_grad: bool
-    num_outputs: int
     grad: Any
+    num_outputs = 1
+    _stamp: int
+    _abstract: Any = None  # stands for the data in lazy mode: shape and dtype, no elements
+    _hooks: dict[object, Callable[[Any], Any]] | None = None
 
     def _init(
         self,
@@ -108,23 +108,22 @@ class Value(_native.BufferExporter):
         inputs: Sequence[Value],
         cached_data: Any = None,
         requires_grad: bool = False,
-        num_outputs: int = 1,
     ) -> None:
         global TENSOR_COUNTER
         TENSOR_COUNTER += 1
+        self._stamp = _next_stamp()
         self.op = op
         self.inputs = inputs
         self.cached_data = cached_data
         self.requires_grad = requires_grad
-        self.num_outputs = num_outputs
         self.grad = None
-        self._stamp = _next_stamp()
-        self._abstract = None
-        self._hooks = None
 
     def __del__(self) -> None:
         global TENSOR_COUNTER
-        TENSOR_COUNTER -= 1
+        try:
+            TENSOR_COUNTER -= self._stamp > 0
+        except (AttributeError, TypeError):
+            return  # never counted, or the interpreter is shutting down
 
     @classmethod
     def make_const(cls, data: Any, requires_grad: bool = False) -> Any:
@@ -136,19 +135,33 @@ class Value(_native.BufferExporter):
     @classmethod
     def make_from_op(cls, op: Op, inputs: Sequence[Value]) -> Any:
         """The value of op(*inputs): computed now, or when it is needed in lazy mode."""
+        tracked = False
+        data = None
+        try:
+            if op.differentiable and grad_mode.enabled:
+                for x in inputs:
+                    if x.requires_grad:
+                        tracked = True
+                        break
+            if not LAZY_MODE:
+                data = op.compute(
+                    *[
+                        x.realize_cached_data() if x.cached_data is None else x.cached_data
+                        for x in inputs
+                    ]
+                )
+        except AttributeError:
+            _check_inputs(op, inputs)
+            raise
         value = cls.__new__(cls)
-        tracked = op.differentiable and _grad_mode.enabled and _any_requires_grad(inputs)
-        if LAZY_MODE:
-            value._init(op, inputs, None, tracked)
-            return value
-        data = op.compute(*[x.realize_cached_data() for x in inputs])
-        if tracked:
-            value._init(op, inputs, data, True)
+        if tracked or LAZY_MODE:
+            value._init(op, inputs, data, tracked)
+            if data is None:
+                _pending.add(value)
         else:
-            value._init(None, [], data, False)
-        if _observers:
-            for observer in _observers:
-                observer.computed(op, inputs, value)
+            value._init(None, [], data)
+        if observers:
+            _notify(op, inputs, value)
         return value
 
     def is_leaf(self) -> bool:
@@ -161,7 +174,10 @@ class Value(_native.BufferExporter):
             for node in find_topo_sort([self], until=_is_realized):
                 if node.cached_data is None:
                     assert node.op is not None
-                    node.cached_data = node.op.compute(*[x.cached_data for x in node.inputs])
+                    arrays = [x.realize_cached_data() for x in node.inputs]
+                    node.cached_data = node.op.compute(*arrays)
+                    if observers:
+                        _notify(node.op, node.inputs, node)
         return self.cached_data
 
     def _shape_data(self) -> Any:
@@ -172,11 +188,38 @@ class Value(_native.BufferExporter):
             for node in find_topo_sort([self], until=_has_shape):
                 if not _has_shape(node):
                     _infer(node)
-        return self._abstract if self._abstract is not None else self.cached_data
+        return self.cached_data if self._abstract is None else self._abstract
+
+    def complete(self) -> Value:
+        """This value; an adjoint that left out zeros puts them in."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are leaves: the data, not its history."""
+        return _restore, (type(self), self.realize_cached_data(), self.requires_grad, self.__dict__)
 
 
-def _any_requires_grad(inputs: Iterable[Value]) -> bool:
-    return any([x.requires_grad for x in inputs])
+def _restore(cls: type[Value], data: Any, requires_grad: bool, attributes: dict[str, Any]) -> Any:
+    value = cls.make_const(data, requires_grad)
+    value.__dict__.update((k, v) for k, v in attributes.items() if k not in ("_hooks", "_abstract"))
+    return value
+
+
+def _check_inputs(op: Op, inputs: Sequence[Any]) -> None:
+    for i, x in enumerate(inputs):
+        if not isinstance(x, Value):
+            raise TypeError(
+                f"[{type(op).__name__}] expected Tensors, got {type(x).__name__} as input {i}; "
+                "wrap it with needle.Tensor(...)."
+            ) from None
+
+
+def _notify(op: Op, inputs: Sequence[Value], value: Value) -> None:
+    for observer in tuple(observers):
+        if value.cached_data is None:
+            observer.recorded(value)
+        else:
+            observer.computed(op, inputs, value)
 
 
 def _is_realized(node: Value) -> bool:
@@ -190,13 +233,23 @@ def _has_shape(node: Value) -> bool:
 def _infer(node: Value) -> None:
     """Shape and dtype by running `compute` on arrays without elements, else by computing."""
     assert node.op is not None
-    stand_ins = [
-        x._abstract if x._abstract is not None else abstract.of(x.cached_data) for x in node.inputs
-    ]
+    stand_ins = [abstract.of(x._shape_data()) for x in node.inputs]
     try:
         node._abstract = node.op.compute(*stand_ins)
     except abstract.NeedsData:
         node.realize_cached_data()
+
+
+def before_write() -> None:
+    """Compute what is pending: lazy values take their inputs' data as it is now."""
+    for value in tuple(_pending):
+        value.realize_cached_data()
+    _pending.clear()
+
+
+def after_write(x: Value) -> None:
+    """Note that x's data changed: no gradient may use it for what was computed before."""
+    mutation.note(x.cached_data, _next_stamp())
 
 
 class TensorTuple(Value):
@@ -250,8 +303,8 @@ class Tensor(Value):
     ):
         if kwargs:
             raise TypeError(f"[Tensor] unknown arguments {sorted(kwargs)}.")
-        device = None if device is None else device_named(device)
-        self._init(None, [], _to_data(array, device, dtype), requires_grad)
+        self._init(None, [], None, requires_grad)
+        self.cached_data = _to_data(array, None if device is None else device_named(device), dtype)
 
     # Facts ----------------------------------------------------------------------------------
 
@@ -276,11 +329,7 @@ class Tensor(Value):
     def device(self) -> BackendDevice:
         if config.BACKEND == "np":
             return default_device()
-        node: Value = self
-        while node.cached_data is None and node.inputs:
-            node = node.inputs[0]
-        device: BackendDevice = node.realize_cached_data().device
-        return device
+        return device_named(self._shape_data().device.name)
 
     # Data -----------------------------------------------------------------------------------
 
@@ -302,7 +351,12 @@ class Tensor(Value):
         return detached
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set whether gradients are kept for this leaf; returns the tensor."""
+        """Set whether gradients are wanted for this leaf; returns the tensor."""
+        if self.op is not None and not requires_grad:
+            raise ValueError(
+                f"[requires_grad_] expected a leaf, got a result of {type(self.op).__name__}; "
+                "use .detach()."
+            )
         self.requires_grad = requires_grad
         return self
 
@@ -357,9 +411,8 @@ class Tensor(Value):
         return int(self.item())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        copied = type(self).__new__(type(self))
-        copied._init(None, [], functions.copy(self.realize_cached_data()), self.requires_grad)
-        copied.__dict__.update(self.__dict__)
+        data = functions.copy(self.realize_cached_data())
+        copied: Tensor = _restore(type(self), data, self.requires_grad, self.__dict__)
         memo[id(self)] = copied
         return copied
 
@@ -388,10 +441,14 @@ class Tensor(Value):
         """Set `.grad` of every value that this one depends on.
 
         out_grad defaults to ones. `.grad` is overwritten, or added to with `accumulate=True`. With
-        `create_graph=False` the gradients are plain data: less memory, no second derivatives.
+        `create_graph=False` the gradients are plain data, and only leaves keep them: less memory,
+        no second derivatives.
         """
         if out_grad is None:
-            out_grad = Tensor.make_const(functions.full_like(self.realize_cached_data(), 1))
+            ones = functions.full(self.shape, 1, self.dtype, self.device)
+            out_grad = Tensor.make_const(ones)
+        elif not isinstance(out_grad, Tensor):
+            raise TypeError(f"[backward] expected a Tensor, got {type(out_grad).__name__}.")
         elif out_grad.shape != self.shape:
             raise ValueError(
                 f"[backward] expected out_grad of shape {self.shape}, got {out_grad.shape}."
@@ -403,172 +460,87 @@ class Tensor(Value):
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
         """Call `hook(grad)` in backward; what it returns (if not None) replaces the gradient.
 
-        Returns a function that removes the hook."""
+        Returns a function that removes the hook.
+        """
         if not self.requires_grad:
             raise ValueError("[register_hook] expected a tensor that requires a gradient.")
-        hooks = self._hooks = self._hooks if self._hooks is not None else {}
+        hooks = {} if self._hooks is None else self._hooks
+        self._hooks = hooks
         key = object()
         hooks[key] = hook
-        return lambda: hooks.pop(key, None)
+
+        def remove() -> None:
+            hooks.pop(key, None)
+
+        return remove
 
 
 def _to_data(array: Any, device: BackendDevice | None, dtype: Any) -> Any:
-    """Raw data for a new leaf: a numpy.ndarray in np mode, else an NDArray."""
-    if isinstance(array, Tensor):
+    """Raw data for a new leaf: numpy's in np mode, else an NDArray. Tensors share theirs."""
+    shared = isinstance(array, Tensor)
+    if shared:
         array = array.realize_cached_data()
     if config.BACKEND == "np":
-        if isinstance(array, np.ndarray) and (dtype is None or array.dtype == dtype):
-            return array if device is None else np.array(array)
-        return np.array(array, dtype=None if dtype is None else dtype_of(dtype).storage)
+        wanted = array.dtype if dtype is None and shared else _numpy_dtype(dtype)
+        return array if shared and array.dtype == wanted else np.array(array, wanted)
     if isinstance(array, NDArray):
         moved = array if device is None else array.to(device)
-        return moved if dtype is None else functions.cast(moved, dtype)
+        moved = moved if dtype is None else functions.cast(moved, dtype)
+        return moved if shared or moved is not array else array.copy()
     values = np.asarray(array)
-    if values.dtype == object:
-        raise TypeError(f"[Tensor] expected numbers, got {type(array).__name__} of objects.")
-    wanted: DType = float32 if dtype is None else dtype_of(dtype)
-    return from_numpy(values, wanted, device or default_device())
+    if values.dtype.kind not in "biuf" and values.dtype.name != "bfloat16":
+        raise TypeError(
+            f"[Tensor] expected numbers, got {type(array).__name__} of dtype {values.dtype}."
+        )
+    kind: DType = float32 if dtype is None else dtype_of(dtype)
+    return from_numpy(values, kind, device or default_device())
 
 
-# Gradient modes -----------------------------------------------------------------------------------
+def _numpy_dtype(dtype: Any) -> Any:
+    """How NumPy spells it; None is its own choice."""
+    if dtype is not None and dtype_of(dtype) is bfloat16:
+        raise TypeError("[Tensor] NumPy has no bfloat16: use NEEDLE_BACKEND=nd for it.")
+    return None if dtype is None else dtype_of(dtype).storage
 
 
-@contextmanager
-def _set_grad_mode(enabled: bool) -> Iterator[None]:
-    before = _grad_mode.enabled
-    _grad_mode.enabled = enabled
-    try:
-        yield
-    finally:
-        _grad_mode.enabled = before
-
-
-def no_grad() -> Any:
-    """Within this context (or decorated function) operators record nothing."""
-    return _set_grad_mode(False)
-
-
-def enable_grad() -> Any:
-    """Within this context operators record again, inside `no_grad`."""
-    return _set_grad_mode(True)
-
-
-def is_grad_enabled() -> bool:
-    """Do operators record what they do?"""
-    return _grad_mode.enabled
-
-
-# Graph walks ------------------------------------------------------------------------------------
-
-
-def find_topo_sort(
-    node_list: Sequence[Value], until: Callable[[Value], bool] | None = None
-) -> list[Value]:
-    """Every node that node_list depends on, inputs before users: post-order depth-first.
-
-    Nodes for which `until` holds are listed, but not looked behind. Iterative: graphs may be deep.
-    """
-    order: list[Value] = []
-    seen: set[int] = set()
-    for root in node_list:
-        if id(root) in seen:
-            continue
-        seen.add(id(root))
-        stack: list[tuple[Value, Iterator[Value]]] = [(root, _inputs_of(root, until))]
-        while stack:
-            node, inputs = stack[-1]
-            for child in inputs:
-                if id(child) not in seen:
-                    seen.add(id(child))
-                    stack.append((child, _inputs_of(child, until)))
-                    break
-            else:
-                order.append(node)
-                stack.pop()
-    return order
-
-
-def _inputs_of(node: Value, until: Callable[[Value], bool] | None) -> Iterator[Value]:
-    return iter(()) if until is not None and until(node) else iter(node.inputs)
+# Reverse mode -----------------------------------------------------------------------------------
 
 
 def compute_gradient_of_variables(
     output_tensor: Value, out_grad: Value, *, accumulate: bool = False, create_graph: bool = True
 ) -> None:
-    """Reverse mode: set `.grad` on every node that output_tensor depends on."""
+    """Reverse mode: set `.grad` on every node that output_tensor depends on.
 
-    def store(node: Value, grad: Value) -> None:
-        if not node.requires_grad and node is not output_tensor:
+    A leaf's gradient is a node of the graph. What lies between keeps its gradient as plain data,
+    else every value would be in a cycle with its own gradient; with `create_graph=False`, none.
+    """
+
+    def store(node: Value, grad: Any) -> None:
+        if node.op is not None and node is not output_tensor:
+            if not create_graph:
+                return
+            grad = grad if LAZY_MODE else grad.detach()
+        elif not node.requires_grad and node is not output_tensor:
             return
         node.grad = node.grad + grad if accumulate and node.grad is not None else grad
 
     propagate([output_tensor], [out_grad], store, create_graph=create_graph)
+    if create_graph and _collect_above < TENSOR_COUNTER and gc.isenabled():
+        _collect_cycles()
 
 
-def propagate(
-    outputs: Sequence[Value],
-    out_grads: Sequence[Value],
-    store: Callable[[Value, Value], None],
-    *,
-    create_graph: bool,
-    stop: frozenset[int] = frozenset(),
-) -> None:
-    """Walk the graph backwards from outputs and give every node's adjoint to `store`.
+_collect_above = 1000
 
-    adjoint(x) = sum over users y of x:  adjoint(y) * dy/dx
 
-    Nodes whose id is in `stop` are stored, but not looked behind.
+def _collect_cycles() -> None:
+    """Free values that only their own gradients hold.
+
+    x.grad is a node of the graph and leads to x: a cycle, left to Python's collector, which counts
+    objects and not their bytes. So it is asked when the number of values has doubled, for the young
+    generations first: a step's values are there, and that takes a tenth of the time.
     """
-    partials: dict[int, list[Value]] = {}
-    for output, out_grad in zip(outputs, out_grads, strict=True):
-        partials.setdefault(id(output), []).append(out_grad)
-    order = find_topo_sort(outputs, until=lambda n: id(n) in stop or not n.requires_grad)
-    with _set_grad_mode(create_graph):
-        for node in reversed(order):
-            pending = partials.pop(id(node), None)
-            if pending is None:
-                continue
-            adjoint = _run_hooks(node, _sum_adjoints(pending))
-            store(node, adjoint)
-            if node.op is None or id(node) in stop:
-                continue
-            mutation.check_unchanged(node)
-            gradients = node.op.gradient_as_tuple(adjoint, node)
-            _check_gradients(node, gradients)
-            for observer in _observers:
-                observer.differentiated(node, gradients)
-            for source, gradient in zip(node.inputs, gradients, strict=True):
-                if gradient is not None and source.requires_grad:
-                    partials.setdefault(id(source), []).append(gradient)
-
-
-def _sum_adjoints(partials: list[Value]) -> Any:
-    total: Any = partials[0]
-    for other in partials[1:]:
-        total = total + other
-    return total
-
-
-def _run_hooks(node: Value, adjoint: Any) -> Any:
-    if node._hooks:
-        for hook in tuple(node._hooks.values()):
-            replaced = hook(adjoint)
-            adjoint = adjoint if replaced is None else replaced
-    return adjoint
-
-
-def _check_gradients(node: Value, gradients: Sequence[Value | None]) -> None:
-    """An operator's gradient must fit its inputs; else the user's operator is wrong."""
-    name = type(node.op).__name__
-    if len(gradients) != len(node.inputs):
-        raise ValueError(
-            f"[{name}.gradient] expected one gradient per input ({len(node.inputs)}), "
-            f"got {len(gradients)}."
-        )
-    for source, gradient in zip(node.inputs, gradients, strict=True):
-        if isinstance(source, Tensor) and isinstance(gradient, Tensor):
-            if gradient.shape != source.shape and source.requires_grad:
-                raise ValueError(
-                    f"[{name}.gradient] expected a gradient of the input's shape {source.shape}, "
-                    f"got {gradient.shape}."
-                )
+    global _collect_above
+    gc.collect(1)
+    if _collect_above < TENSOR_COUNTER:
+        gc.collect()
+    _collect_above = max(1000, 2 * TENSOR_COUNTER)

@@ -5,6 +5,7 @@ Running an operator's `compute` on such arrays is shape inference: lazy mode use
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from ..dtype import DType
@@ -51,4 +52,12 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     return None
 
 
-NULL = BackendDevice("null", _Kernels())
+@cache
+def null_of(name: str) -> BackendDevice:
+    """The device that stands for the one of that name, and equals it by name."""
+    return BackendDevice(name, _Kernels())
+
+
+def is_null(device: BackendDevice) -> bool:
+    """Do arrays on this device have no elements?"""
+    return isinstance(device.mod, _Kernels)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.null import NULL, Handle, NeedsData
+from ..backend.null import Handle, NeedsData, null_of
 from . import bridge
 from .array import NDArray, make_view
 
@@ -14,11 +14,12 @@ __all__ = ["NeedsData", "of"]
 
 
 def of(data: Any) -> Any:
-    """The stand-in of an array (or a tuple of them) on the device that computes nothing."""
+    """The stand-in of an array (or a tuple of them), on a device that computes nothing."""
     if isinstance(data, tuple):
         return tuple(of(d) for d in data)
     if isinstance(data, np.ndarray):
         data = bridge.wrap(data)
     assert isinstance(data, NDArray)
     handle = Handle(data._handle.size, data.dtype)
-    return make_view(data.shape, data.strides, data.offset, data.dtype, NULL, handle)
+    device = null_of(data.device.name)
+    return make_view(data.shape, data.strides, data.offset, data.dtype, device, handle)

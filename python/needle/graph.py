@@ -1,0 +1,243 @@
+"""Walking graphs: the order of dependencies, and reverse mode along it.
+
+Nothing here knows what a value holds; `autograd.py` says what values and operators are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ContextDecorator
+from typing import TYPE_CHECKING, Any
+
+from . import rebinding
+from .ndarray import mutation
+
+if TYPE_CHECKING:
+    from .autograd import Op, Value
+
+
+# Gradient modes ---------------------------------------------------------------------------------
+
+
+class _GradMode(threading.local):
+    enabled = True
+
+
+grad_mode = _GradMode()
+
+
+class set_grad_enabled(ContextDecorator):
+    """Within this context (or decorated function) operators record what they do, or do not.
+
+    The mode belongs to the thread. One object may be entered many times, also recursively.
+    """
+
+    def __init__(self, enabled: bool):
+        self._enabled = enabled
+        self._before: list[bool] = []
+
+    def _recreate_cm(self) -> set_grad_enabled:
+        """A new one for every call of a decorated function: threads share the decorator."""
+        return set_grad_enabled(self._enabled)
+
+    def __enter__(self) -> None:
+        self._before.append(grad_mode.enabled)
+        grad_mode.enabled = self._enabled
+
+    def __exit__(self, *exception: object) -> None:
+        grad_mode.enabled = self._before.pop()
+
+
+def no_grad(function: Callable[..., Any] | None = None) -> Any:
+    """Record nothing: `with no_grad():`, or `@no_grad` above a function."""
+    mode = set_grad_enabled(False)
+    return mode if function is None else mode(function)
+
+
+def enable_grad(function: Callable[..., Any] | None = None) -> Any:
+    """Record again, inside `no_grad`: `with enable_grad():`, or `@enable_grad` above a function."""
+    mode = set_grad_enabled(True)
+    return mode if function is None else mode(function)
+
+
+def is_grad_enabled() -> bool:
+    """Do operators record what they do?"""
+    return grad_mode.enabled
+
+
+# Observers --------------------------------------------------------------------------------------
+
+
+class Observer:
+    """Sees every operator at work (anomaly detection, profiling)."""
+
+    def recorded(self, value: Value) -> None:
+        """A lazy value was made; it will be computed later."""
+
+    def computed(self, op: Op, inputs: Sequence[Value], result: Value) -> None:
+        """op(*inputs) was computed."""
+
+    def differentiating(self, node: Value) -> None:
+        """node.op.gradient is about to run."""
+
+    def differentiated(self, node: Value, gradients: Sequence[Value | None] | None) -> None:
+        """node.op.gradient gave the adjoints of node.inputs; None if it raised."""
+
+
+observers: list[Observer] = []
+
+
+# Walks ------------------------------------------------------------------------------------------
+
+
+def find_topo_sort(
+    node_list: Sequence[Value], until: Callable[[Value], bool] | None = None
+) -> list[Value]:
+    """Every node that node_list depends on, inputs before users: post-order depth-first.
+
+    Nodes for which `until` holds are listed, but not looked behind. Iterative: graphs may be deep.
+    """
+    order: list[Value] = []
+    seen: set[int] = set()
+    for root in node_list:
+        if id(root) in seen:
+            continue
+        seen.add(id(root))
+        stack: list[tuple[Value, Iterator[Value]]] = [(root, _inputs_of(root, until))]
+        while stack:
+            node, inputs = stack[-1]
+            for child in inputs:
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    stack.append((child, _inputs_of(child, until)))
+                    break
+            else:
+                order.append(node)
+                stack.pop()
+    return order
+
+
+def _inputs_of(node: Value, until: Callable[[Value], bool] | None) -> Iterator[Value]:
+    if until is not None and until(node):
+        return iter(())
+    if rebinding.happened:
+        rebinding.restore_inputs(node)
+    return iter(node.inputs)
+
+
+def find_paths(outputs: Sequence[Value], targets: Sequence[Value]) -> list[Value]:
+    """The nodes on the paths from targets to outputs, both ends included, in topological order.
+
+    A node made before every target cannot depend on one: the walk ends there.
+    """
+    ends = {id(t) for t in targets}
+    first = min((t._stamp for t in targets), default=0)
+    leads: set[int] = set()
+    paths: list[Value] = []
+    for node in find_topo_sort(
+        outputs, until=lambda n: id(n) in ends or n._stamp < first or not n.requires_grad
+    ):
+        if id(node) in ends or any(id(x) in leads for x in node.inputs):
+            leads.add(id(node))
+            paths.append(node)
+    return paths
+
+
+def propagate(
+    outputs: Sequence[Value],
+    out_grads: Sequence[Value],
+    store: Callable[[Value, Value], None],
+    *,
+    create_graph: bool,
+    targets: Sequence[Value] | None = None,
+) -> None:
+    """Walk the graph backwards from outputs and give every node's adjoint to `store`.
+
+    adjoint(x) = sum over users y of x:  adjoint(y) * dy/dx
+
+    With `targets`, only the paths to them are walked, and none goes on behind a target.
+    """
+    partials: dict[int, list[Value]] = {}
+    for output, out_grad in zip(outputs, out_grads, strict=True):
+        partials.setdefault(id(output), []).append(out_grad)
+    if targets is None:
+        order = find_topo_sort(outputs, until=lambda n: not n.requires_grad)
+    else:
+        order = find_paths(outputs, targets)
+    reached = {id(n) for n in order}
+    ends = {id(t) for t in targets or ()}
+    with set_grad_enabled(create_graph):
+        for node in reversed(order):
+            pending = partials.pop(id(node), None)
+            if pending is None:
+                continue
+            adjoint = _run_hooks(node, _sum_adjoints(pending))
+            store(node, adjoint)
+            if node.op is None or id(node) in ends:
+                continue
+            gradients = _differentiate(node, adjoint)
+            for source, gradient in zip(node.inputs, gradients, strict=True):
+                if gradient is not None and source.requires_grad and id(source) in reached:
+                    partials.setdefault(id(source), []).append(gradient)
+
+
+def _sum_adjoints(partials: list[Value]) -> Any:
+    total: Any = partials[0]
+    for other in partials[1:]:
+        total = total + other
+    return total.complete()
+
+
+def _run_hooks(node: Value, adjoint: Any) -> Any:
+    if node._hooks:
+        for hook in tuple(node._hooks.values()):
+            replaced = hook(adjoint)
+            if replaced is None:
+                continue
+            if getattr(replaced, "shape", None) != adjoint.shape:
+                got = getattr(replaced, "shape", type(replaced).__name__)
+                raise ValueError(
+                    f"[hook] expected None or a gradient of shape {adjoint.shape}, got {got}."
+                )
+            adjoint = replaced
+    return adjoint
+
+
+def _differentiate(node: Value, adjoint: Value) -> Sequence[Value | None]:
+    assert node.op is not None
+    mutation.check_unchanged(node)
+    if not observers:
+        gradients = node.op.gradient_as_tuple(adjoint, node)
+        _check_gradients(node, gradients)
+        return gradients
+    watching = tuple(observers)
+    for observer in watching:
+        observer.differentiating(node)
+    found: Sequence[Value | None] | None = None
+    try:
+        found = node.op.gradient_as_tuple(adjoint, node)
+        _check_gradients(node, found)
+    finally:
+        for observer in watching:
+            observer.differentiated(node, found)
+    return found
+
+
+def _check_gradients(node: Value, gradients: Sequence[Any]) -> None:
+    """An operator's gradient must fit its inputs; else the user's operator is wrong."""
+    name = type(node.op).__name__
+    if len(gradients) != len(node.inputs):
+        raise ValueError(
+            f"[{name}.gradient] expected one gradient per input ({len(node.inputs)}), "
+            f"got {len(gradients)}."
+        )
+    for source, gradient in zip(node.inputs, gradients, strict=True):
+        if gradient is None or not source.requires_grad:
+            continue
+        shape = getattr(source, "shape", None)  # a TensorTuple has none
+        got = getattr(gradient, "shape", None) if hasattr(gradient, "requires_grad") else gradient
+        if shape is not None and shape != got:
+            raise ValueError(
+                f"[{name}.gradient] expected a Tensor of the input's shape {shape}, got {got}."
+            )

@@ -46,6 +46,7 @@ Operand read_output(nb::handle object, Site site);  // writable, and no element 
 View broadcast(const View& view, const int64_t* shape, int ndim, Site site);
 
 bool is_compact(const View& view);  // C order without gaps
+void set_compact_strides(View& view);
 
 void require_dtype(const View& view, DType dtype, Site site);
 void require_shape(const View& view, const int64_t* shape, int ndim, Site site);

@@ -73,13 +73,41 @@ nb::object export_capsule(Operand&& operand) {
   return nb::steal(capsule);
 }
 
-nb::object to_dlpack(nb::handle a, bool versioned) {
+// The operand's elements in a compact buffer of their own.
+Operand copy_of(const Operand& source) {
+  Operand copied = source;
+  View& view = copied.view;
+  copied.handle = new_buffer(view.size(), view.dtype);
+  copied.readonly = false;
+  view.data = buffer_of(copied.handle, {"to_dlpack", nullptr}).data();
+  set_compact_strides(view);
+  run_kernel(view.size(), [&] { kernels().copy(view, source.view); });
+  return copied;
+}
+
+[[noreturn]] void raise_buffer_error(const char* text) {
+  PyErr_SetString(PyExc_BufferError, text);
+  throw nb::python_error();
+}
+
+// The arguments are those of the array API's __dlpack__.
+nb::object to_dlpack(nb::handle a, nb::handle stream, nb::handle max_version,
+                     nb::handle dl_device, nb::handle copy) {
   Operand operand = read_operand(a, {"to_dlpack", "a"});
-  if (versioned) return export_capsule<Versioned>(std::move(operand));
+  if (!stream.is_none()) raise_buffer_error("[to_dlpack] CPU memory has no stream; pass None");
+  if (!dl_device.is_none() && !dl_device.equal(nb::make_tuple(dlpack::kCpu, 0))) {
+    raise_buffer_error("[to_dlpack] the array is in CPU memory, DLPack device (1, 0)");
+  }
+  if (copy.ptr() == Py_True) operand = copy_of(operand);
+  if (!max_version.is_none()) {
+    const nb::object major = nb::steal(PySequence_GetItem(max_version.ptr(), 0));
+    if (!major.is_valid()) throw nb::python_error();
+    if (read_int(major, {"to_dlpack", nullptr}, "max_version") >= 1) {
+      return export_capsule<Versioned>(std::move(operand));
+    }
+  }
   if (operand.readonly) {
-    PyErr_SetString(PyExc_BufferError,
-                    "[to_dlpack] read-only memory needs a consumer of DLPack 1.0 or later");
-    throw nb::python_error();
+    raise_buffer_error("[to_dlpack] read-only memory needs a consumer of DLPack 1.0 or later");
   }
   return export_capsule<Plain>(std::move(operand));
 }
@@ -167,8 +195,9 @@ nb::object from_dlpack(nb::handle capsule) {
 }  // namespace
 
 void bind_dlpack(nb::module_& m) {
-  m.def("to_dlpack", to_dlpack, nb::arg("a"), nb::arg("versioned") = false,
-        "A DLPack capsule that shares the operand's memory.");
+  m.def("to_dlpack", to_dlpack, nb::arg("a"), nb::kw_only(), nb::arg("stream").none() = nb::none(),
+        nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
+        nb::arg("copy").none() = nb::none(), "A DLPack capsule that shares the operand's memory.");
   m.def("from_dlpack", from_dlpack, nb::arg("capsule"),
         "(handle, shape, strides, dtype name) of the memory in a DLPack capsule, not copied.");
 }

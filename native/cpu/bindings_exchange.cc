@@ -72,11 +72,7 @@ nb::object to_numpy(nb::handle a) {
   View target = source.view;
   target.data = static_cast<char*>(held.buffer.buf);
   target.dtype = dtype;
-  int64_t stride = 1;
-  for (int d = target.ndim - 1; d >= 0; --d) {
-    target.strides[d] = stride;
-    stride *= target.shape[d];
-  }
+  set_compact_strides(target);
   run_kernel(source.view.size(), [&] { kernels().copy(target, source.view); });
   return array;
 }

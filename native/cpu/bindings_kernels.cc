@@ -396,9 +396,7 @@ nb::object nonzero(nb::handle a) {
   View snapshot = from;
   snapshot.data = truth.data();
   snapshot.dtype = DType::b8;
-  for (int64_t d = from.ndim - 1, stride = 1; d >= 0; stride *= from.shape[d--]) {
-    snapshot.strides[d] = stride;
-  }
+  set_compact_strides(snapshot);
   int64_t count = 0;
   run_kernel(from.size(), [&] {
     kernels().copy(snapshot, from);

@@ -238,6 +238,14 @@ bool is_compact(const View& view) {
   return true;
 }
 
+void set_compact_strides(View& view) {
+  int64_t stride = 1;
+  for (int d = view.ndim - 1; d >= 0; --d) {
+    view.strides[d] = stride;
+    stride *= view.shape[d];
+  }
+}
+
 void require_dtype(const View& view, DType dtype, Site site) {
   if (view.dtype == dtype) return;
   raise_type(site, "expected dtype %s, got %s", dtype_name(dtype), dtype_name(view.dtype));

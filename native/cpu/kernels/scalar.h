@@ -198,14 +198,18 @@ NEEDLE_INLINE float exp(float x) {
   clamped = clamped < -105.0f ? -105.0f : clamped;
   const float shifted = clamped * 1.44269504f + kRound;
   const float n = shifted - kRound;
-  const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;  // ln(2) in two parts
+  // ln(2) in two parts; n times the first is exact, and `lost` is what r had to round away.
+  const float high = clamped - n * 0.693359375f, low = n * 2.12194440e-4f;
+  const float r = high + low;
+  const float lost = low - (r - high);
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
-  const float e = (p * r) * r + r + 1.0f;
+  const float sum = 1.0f + r;
+  const float e = sum + ((r - (sum - 1.0f)) + ((p * r) * r + lost));
   const int32_t k = static_cast<int32_t>(bits_of(shifted) - bits_of(kRound));
   // 2^k in two factors, since the result may be subnormal or infinite while e is neither.
   const int32_t half = k >> 1;
@@ -253,9 +257,13 @@ NEEDLE_INLINE float tanh(float x) {
   return a < 0.625f ? near : copy_sign(far, x);
 }
 
+// e / (1 + e) or 1 / (1 + e), corrected for what the sum rounds away (1 / (1 + e) ~ 1 - e / 2).
 NEEDLE_INLINE float sigmoid(float x) {
   const float e = exp(-abs(x));  // never overflows
-  return (x < 0 ? e : 1.0f) / (1.0f + e);
+  const float sum = 1.0f + e;
+  const float lost = e - (sum - 1.0f);
+  const float y = (x < 0 ? e : 1.0f) / sum;
+  return y - y * (lost * (1.0f - 0.5f * e));
 }
 
 }  // namespace

@@ -102,9 +102,7 @@ TUPLE_METHODS: dict[str, Callable[..., Any]] = {
 
 # Functions of one tensor are methods under their own name.
 for function in (
-    unary.abs, unary.sign, unary.exp, unary.expm1, unary.log, unary.log1p, unary.sqrt, unary.rsqrt,
-    unary.square, unary.sin, unary.cos, unary.tan, unary.tanh, unary.sinh, unary.cosh,
-    unary.sigmoid, unary.relu, unary.erf, unary.floor, unary.ceil, unary.round,
+    *(getattr(unary, name) for name in unary.__all__ if name.islower()),  # not the classes
     compare.logical_not, compare.isnan, compare.isinf, compare.isfinite, compare.maximum,
     compare.minimum,
     # reduce.py, softmax.py

@@ -10,6 +10,14 @@ from .common import FlatOp, check_tensor
 from .compare import greater, where
 from .elementwise import Elementwise
 
+# Exported as needle.<name>; the functions are also methods of Tensor.
+__all__ = [
+    "Abs", "abs", "Sign", "sign", "Exp", "exp", "Expm1", "expm1", "Log", "log", "Log1p",
+    "log1p", "Sqrt", "sqrt", "Rsqrt", "rsqrt", "Square", "square", "Sin", "sin", "Cos", "cos",
+    "Tan", "tan", "Tanh", "tanh", "Sinh", "sinh", "Cosh", "cosh", "Sigmoid", "sigmoid", "ReLU",
+    "relu", "Erf", "erf", "Floor", "floor", "Ceil", "ceil", "Round", "round",
+]  # fmt: skip
+
 
 class Abs(Elementwise):
     """y = |x|,  dy/dx = sign x"""

@@ -92,7 +92,8 @@ requirements = $$($(PYTHON) -c "import tomllib; p = tomllib.load(open('pyproject
   + ['cmake>=3.25', 'ninja']})['$(1)'])")
 
 define install_group
-$(@D)/bin/python -m pip install -q $(call requirements,$*)
+@echo "$(@D): installing what pyproject.toml names for $*"
+@$(@D)/bin/python -m pip install -q $(call requirements,$*)
 @touch $@
 endef
 
@@ -100,7 +101,8 @@ endef
 
 # Editable: Python files are used where they lie, and only native sources need this again.
 %/installed: $(SOURCES) | %/with-build
-	$*/bin/python -m pip install -q --no-build-isolation -Cbuild-dir=build/for$* $(BUILD_OPTIONS) -e .
+	@echo "$*: building and installing needle (minutes the first time)"
+	@$*/bin/python -m pip install -q --no-build-isolation -Cbuild-dir=build/for$* $(BUILD_OPTIONS) -e .
 	@touch $@
 
 .venv/with-%: pyproject.toml | .venv/created

@@ -1,0 +1,74 @@
+"""The package as it is installed: silent, typed, of one version, complete."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import needle as ndl
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_import_is_silent() -> None:
+    process = run("import needle")
+    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
+
+
+def test_import_loads_nothing_heavy() -> None:
+    """numpy is the only array library; test tools and plotting stay out."""
+    code = "import sys, needle; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    loaded = set(run(code).stdout.split())
+    assert "numpy" in loaded
+    assert not loaded & {"torch", "jax", "scipy", "matplotlib", "pytest", "hypothesis", "pickletools"}
+
+
+def test_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert ndl.__version__ == project["version"]
+    assert importlib.metadata.version("needle-dl") == project["version"]
+    assert ndl._native.__version__ == project["version"]
+
+
+def test_package_is_typed() -> None:
+    package = Path(ndl.__file__).parent
+    assert (package / "py.typed").exists()
+    assert (package / "_native.pyi").exists()
+
+
+def test_stub_names_what_the_native_module_has() -> None:
+    stub = (Path(ndl.__file__).parent / "_native.pyi").read_text()
+    public = [name for name in dir(ndl._native) if not name.startswith("_")]
+    assert public
+    assert not [name for name in public if f"def {name}(" not in stub and f"class {name}" not in stub]
+
+
+@pytest.mark.parametrize(("split", "count"), [("train", 1437), ("test", 360), ("all", 1797)])
+def test_digits(split: str, count: int) -> None:
+    x, y = ndl.data.digits(split)
+    assert (x.shape, x.dtype) == ((count, 64), np.float32)
+    assert (y.shape, y.dtype) == ((count,), np.int64)
+    assert x.min() == 0
+    assert x.max() == 1
+    assert set(y) == set(range(10))
+
+
+def test_digits_parts_are_the_whole() -> None:
+    together = np.concatenate([ndl.data.digits("train")[0], ndl.data.digits("test")[0]])
+    whole = ndl.data.digits()[0]
+    assert np.array_equal(np.unique(together, axis=0), np.unique(whole, axis=0))
+
+
+def test_digits_refuses_another_split() -> None:
+    with pytest.raises(ValueError, match=r"\[digits\] expected split .* got 'validation'"):
+        ndl.data.digits("validation")

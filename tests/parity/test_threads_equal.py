@@ -5,7 +5,7 @@ import pytest
 
 import needle as ndl
 from needle import _native
-from needle.backend.protocol import BINARY, REDUCE, UNARY
+from needle.backend.reference import BINARY, REDUCE, UNARY
 from needle.dtype import DTYPES, bfloat16, bool_, float16, float32, float64, int32, int64
 
 from .operands import Spec, blank, contiguous, mild, sliced, transposed, whole_memory

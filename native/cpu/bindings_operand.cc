@@ -200,6 +200,7 @@ Operand read_operand(nb::handle object, Site site) {
 Operand read_output(nb::handle object, Site site) {
   Operand operand = read_operand(object, site);
   if (operand.readonly) raise_value(site, "the memory is read-only");
+  if (operand.view.size() == 0) return operand;  // row-major strides of (2, 0) are (0, 1)
   for (int d = 0; d < operand.view.ndim; ++d) {
     if (operand.view.strides[d] == 0 && operand.view.shape[d] > 1) {
       raise_value(site, "axis %d of shape %s is broadcast (stride 0) and cannot be written", d,

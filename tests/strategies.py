@@ -42,7 +42,7 @@ class Layout:
         gaps = tuple(n * s for n, s in zip(stored_shape, self.steps, strict=True))
         size = int(np.prod(gaps, dtype=np.int64))
         memory = np.full(self.padding + size, 7).astype(values.dtype)
-        inner = memory[self.padding :].reshape(gaps)[self.selection()]
+        inner = memory[self.padding :].reshape(gaps)[(..., *self.selection())]
         inner[...] = np.transpose(values, self.order)
         flat = from_numpy(memory, dtype, device, as_bits=True)
         strides = [s // values.itemsize for s in inner.strides]

@@ -1,6 +1,88 @@
 """Needle: a deep-learning framework that one person can read."""
 
-from . import autograd, ops
-from .ops import *
-from .autograd import Tensor, enable_grad, no_grad
-from .backend import all_devices, cpu, cpu_numpy, cuda, default_device
+# isort: skip_file
+
+# The modules.
+from . import autograd as autograd, data as data, init as init, ops as ops
+
+# Tensors, values and operators: all names of `needle.ops`, which lists them.
+from .ops import *  # noqa: F403
+
+# Recording and gradients.
+from .autograd import (
+    Observer as Observer,
+    Op as Op,
+    Tensor as Tensor,
+    TensorOp as TensorOp,
+    TensorTuple as TensorTuple,
+    TensorTupleOp as TensorTupleOp,
+    Value as Value,
+    enable_grad as enable_grad,
+    is_grad_enabled as is_grad_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
+
+# New tensors.
+from .init import (
+    arange as arange,
+    asarray as asarray,
+    empty as empty,
+    eye as eye,
+    from_dlpack as from_dlpack,
+    from_numpy as from_numpy,
+    full as full,
+    full_like as full_like,
+    linspace as linspace,
+    one_hot as one_hot,
+    ones as ones,
+    ones_like as ones_like,
+    rand as rand,
+    rand_like as rand_like,
+    randb as randb,
+    randint as randint,
+    randn as randn,
+    randn_like as randn_like,
+    randperm as randperm,
+    tensor as tensor,
+    zeros as zeros,
+    zeros_like as zeros_like,
+)
+
+# Random numbers.
+from .ndarray.random import (
+    Generator as Generator,
+    default_generator as default_generator,
+    get_rng_state as get_rng_state,
+    manual_seed as manual_seed,
+    set_rng_state as set_rng_state,
+)
+
+# Element types.
+from .dtype import (
+    DType as DType,
+    bfloat16 as bfloat16,
+    bool_ as bool_,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    uint8 as uint8,
+)
+
+# The native core: memory and threads.
+from ._native import (
+    __version__ as __version__,
+    get_num_threads as get_num_threads,
+    memory_stats as memory_stats,
+    release_memory as release_memory,
+    reset_peak_memory as reset_peak_memory,
+    set_num_threads as set_num_threads,
+)
+
+# Devices, and the course's module paths.
+from .backend_selection import *  # noqa: F403
+from . import course_paths as course_paths

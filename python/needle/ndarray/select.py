@@ -214,7 +214,9 @@ def written_last(shape: Shape, index: Any, like: NDArray) -> NDArray:
 
 def has_overlap(a: NDArray) -> bool:
     """Do several elements share one place in memory (a broadcast view)?"""
-    return any(n > 1 and step == 0 for n, step in zip(a.shape, a.strides, strict=True))
+    return a.size > 0 and any(
+        n > 1 and step == 0 for n, step in zip(a.shape, a.strides, strict=True)
+    )
 
 
 # Along one axis ---------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from .ndarray.array import NDArray, from_numpy
 LAZY_MODE = False  # True: values compute when their data is asked for
 TENSOR_COUNTER = 0  # live values; the course's memory checks read it
 
-_next_stamp = itertools.count(1).__next__  # nodes are numbered in order of creation
+next_stamp = itertools.count(1).__next__  # nodes are numbered in order of creation
 _pending: weakref.WeakSet[Value] = weakref.WeakSet()  # lazy values without data
 
 
@@ -85,7 +85,7 @@ class TensorTupleOp(Op):
         return result
 
 
-class Value(_native.BufferExporter):  # type: ignore[misc]
+class Value(_native.BufferExporter):
     """A node of the graph."""
 
     __slots__ = (
@@ -111,7 +111,7 @@ class Value(_native.BufferExporter):  # type: ignore[misc]
     ) -> None:
         global TENSOR_COUNTER
         TENSOR_COUNTER += 1
-        self._stamp = _next_stamp()
+        self._stamp = next_stamp()
         self.op = op
         self.inputs = inputs
         self.cached_data = cached_data
@@ -249,7 +249,7 @@ def before_write() -> None:
 
 def after_write(x: Value) -> None:
     """Note that x's data changed: no gradient may use it for what was computed before."""
-    mutation.note(x.cached_data, _next_stamp())
+    mutation.note(x.cached_data, next_stamp())
 
 
 class TensorTuple(Value):

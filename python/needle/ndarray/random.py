@@ -8,6 +8,8 @@ and on i alone, so every device and every number of threads gives the same numbe
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -288,3 +290,30 @@ def set_rng_state(state: dict[str, Any]) -> None:
         )
     )
     _default = NumpyGenerator()
+
+
+@contextmanager
+def replayed(state: tuple[Any, ...]) -> Iterator[None]:
+    """Draw again what was drawn after `snapshot` gave this state; then go on as before."""
+    global _default
+    before, present = snapshot(), _default
+    _resume(state)
+    try:
+        yield
+    finally:
+        _default = present
+        _resume(before)
+
+
+def snapshot() -> tuple[Any, ...]:
+    """The states of NumPy's global generator and of the default one, for `replayed`."""
+    generator = _default
+    return np.random.get_state(), generator, generator.get_state()
+
+
+def _resume(state: tuple[Any, ...]) -> None:
+    global _default
+    numpy_state, _default, own_state = state
+    np.random.set_state(numpy_state)
+    if isinstance(_default, Generator):
+        _default.set_state(own_state)

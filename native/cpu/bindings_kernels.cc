@@ -87,7 +87,8 @@ void check_result_dtype(ElementwiseKind kind, DType out, DType input, const char
   raise_type({name, nullptr}, "is not defined for dtype %s", dtype_name(dtype));
 }
 
-int read_axis(int64_t axis, int ndim, const char* kernel) {
+int read_axis(nb::handle value, int ndim, const char* kernel) {
+  const int64_t axis = read_int(value, {kernel, nullptr}, "axis");
   if (axis < -ndim || axis >= ndim) {
     raise_value({kernel, nullptr}, "axis %lld is out of range for %d axes",
                 static_cast<long long>(axis), ndim);
@@ -201,13 +202,22 @@ void where(nb::handle out, nb::handle cond, nb::handle a, nb::handle b) {
   run_kernel(to.size(), [&] { kernels().where(to, wide_condition, wide_a, wide_b); });
 }
 
-void random(nb::handle name, nb::handle out, uint64_t seed, uint64_t offset) {
+// The lowest 64 bits of a Python int.
+uint64_t read_word(nb::handle value, const char* what) {
+  if (!PyLong_Check(value.ptr())) {
+    raise_type({"random", nullptr}, "%s must be int, got %s", what, Py_TYPE(value.ptr())->tp_name);
+  }
+  return PyLong_AsUnsignedLongLongMask(value.ptr());
+}
+
+void random(nb::handle name, nb::handle out, nb::handle seed, nb::handle offset) {
   static const NameTable names = NameTable("random").add("uniform").add("normal");
   const auto op = static_cast<RandomOp>(names.position(name));
   const Operand target = read_output(out, {"random", "out"});
   if (!is_floating(target.view.dtype)) raise_undefined("random", target.view.dtype);
   if (!is_compact(target.view)) raise_value({"random", "out"}, "must be compact");
-  run_kernel(4 * target.view.size(), [&] { kernels().random(op, target.view, seed, offset); });
+  const uint64_t key = read_word(seed, "seed"), first = read_word(offset, "offset");
+  run_kernel(4 * target.view.size(), [&] { kernels().random(op, target.view, key, first); });
 }
 
 void reduce(nb::handle name, nb::handle out, nb::handle a) {
@@ -234,7 +244,7 @@ void reduce(nb::handle name, nb::handle out, nb::handle a) {
   run_kernel(from.size(), [&] { kernel(op, to, from); });
 }
 
-void arg_reduce(nb::handle name, nb::handle out, nb::handle a, int64_t axis) {
+void arg_reduce(nb::handle name, nb::handle out, nb::handle a, nb::handle axis) {
   static const NameTable names = NameTable("arg_reduce").add("argmax").add("argmin");
   const auto op = static_cast<ArgOp>(names.position(name));
   const auto kernel = kernels().arg_reduce;
@@ -252,7 +262,7 @@ void arg_reduce(nb::handle name, nb::handle out, nb::handle a, int64_t axis) {
   run_kernel(source.view.size(), [&] { kernel(op, target.view, source.view, dim); });
 }
 
-void scan(nb::handle name, nb::handle out, nb::handle a, int64_t axis) {
+void scan(nb::handle name, nb::handle out, nb::handle a, nb::handle axis) {
   static const NameTable names = NameTable("scan").add("cumsum").add("cumprod");
   const auto op = static_cast<ScanOp>(names.position(name));
   const auto kernel = kernels().scan;
@@ -360,7 +370,7 @@ void scatter(nb::handle name, nb::handle out, nb::handle indices, nb::handle a) 
   });
 }
 
-void argsort(nb::handle out, nb::handle a, int64_t axis, bool descending) {
+void argsort(nb::handle out, nb::handle a, nb::handle axis, bool descending) {
   const auto kernel = kernels().argsort;
   const Operand target = read_output(out, {"argsort", "out"});
   const Operand source = read_operand(a, {"argsort", "a"});

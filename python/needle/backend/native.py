@@ -1,7 +1,6 @@
 """The native core with this process's settings: import `kernels` from here."""
 
-from .. import _native as kernels
-from .. import config
+from .. import _native as kernels, config
 
 if config.CPU is not None:
     kernels.use_instruction_set(config.CPU)

@@ -1,0 +1,93 @@
+"""The native core of needle: buffers and kernels of the CPU.
+
+The kernels are those of `backend/protocol.py`, which says what they mean.
+"""
+
+from typing import Any, final
+
+import numpy as np
+
+from .backend.protocol import Operand, Scalar
+
+__version__: str
+
+# Memory
+
+@final
+class Buffer:
+    """A typed, flat piece of memory."""
+
+    def ptr(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def readonly(self) -> bool: ...
+    @property
+    def dtype(self) -> str: ...
+
+def empty(size: int, dtype: str) -> Buffer: ...
+def memory_stats() -> dict[str, int]:
+    """Bytes in live buffers, their peak, and bytes of freed blocks kept for reuse."""
+
+def reset_peak_memory() -> None:
+    """Lets the peak start again from what is live."""
+
+def release_memory() -> None:
+    """Gives pooled blocks back to the system."""
+
+# Threads and instruction sets
+
+def get_num_threads() -> int:
+    """Size of the thread pool, the caller included."""
+
+def set_num_threads(count: int) -> None: ...
+def instruction_set() -> str:
+    """The kernels in use."""
+
+def instruction_sets() -> tuple[str, ...]:
+    """Those that this machine can run, best first."""
+
+def use_instruction_set(name: str | None) -> None:
+    """Switches the kernels; None is the best that this machine has."""
+
+# Kernels
+
+def fill(out: Operand, value: Scalar) -> None: ...
+def copy(out: Operand, a: Operand) -> None: ...
+def unary(name: str, out: Operand, a: Operand) -> None: ...
+def binary(name: str, out: Operand, a: Operand | Scalar, b: Operand | Scalar) -> None: ...
+def where(out: Operand, cond: Operand, a: Operand, b: Operand) -> None: ...
+def reduce(name: str, out: Operand, a: Operand) -> None: ...
+def arg_reduce(name: str, out: Operand, a: Operand, axis: int) -> None: ...
+def scan(name: str, out: Operand, a: Operand, axis: int) -> None: ...
+def matmul(out: Operand, a: Operand, b: Operand) -> None: ...
+def gather(out: Operand, a: Operand, indices: tuple[Operand, ...]) -> None: ...
+def scatter(name: str, out: Operand, indices: tuple[Operand, ...], a: Operand) -> None: ...
+def argsort(out: Operand, a: Operand, axis: int, descending: bool) -> None: ...
+def searchsorted(out: Operand, sorted_: Operand, values: Operand, right: bool) -> None: ...
+def nonzero(a: Operand) -> Buffer: ...
+def random(name: str, out: Operand, seed: int, offset: int) -> None: ...
+
+# Exchange
+
+def from_numpy(array: np.ndarray[Any, Any], dtype: str) -> Buffer: ...
+def to_numpy(a: Operand) -> np.ndarray[Any, Any]: ...
+def to_dlpack(
+    a: Operand,
+    *,
+    stream: None = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule that shares the operand's memory; the options are `__dlpack__`'s."""
+
+def from_dlpack(capsule: Any) -> tuple[Buffer, tuple[int, ...], tuple[int, ...], str]:
+    """(handle, shape, strides, dtype name) of the memory in a DLPack capsule, not copied."""
+
+class BufferExporter:
+    """Base class: memoryview(x) shows x._export_buffer()."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...

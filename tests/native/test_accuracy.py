@@ -1,0 +1,68 @@
+"""Our own float32 functions stay within 2 ulp of the true value, on every instruction set."""
+
+import numpy as np
+import pytest
+
+from needle import _native
+
+from .helpers import array, blank, instruction_set
+
+
+def sigmoid(x):
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1.0) / (1.0 + e)
+
+
+FUNCTIONS = {"exp": np.exp, "log": np.log, "tanh": np.tanh, "sigmoid": sigmoid}
+
+
+def floats():
+    """All kinds of float32: random bits, the usual range, and the edges of functions."""
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 1 << 32, 1 << 20, dtype=np.uint32).view(np.float32)
+    usual = rng.uniform(-110, 110, 1 << 18).astype(np.float32)
+    near = rng.uniform(-2, 2, 1 << 18).astype(np.float32)
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.72284, 88.72283, -87.33655]
+    edges += [-103.97208, -103.97209, 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38, 0.625, -0.625]
+    return np.concatenate([bits, usual, near, np.array(edges, np.float32)])
+
+
+def ulps(actual, expected):
+    """Distance in units of the last place of float32, subnormals included."""
+    _, exponent = np.frexp(expected)
+    return np.abs(actual - expected) / np.ldexp(1.0, np.maximum(exponent - 24, -149))
+
+
+@pytest.mark.parametrize("isa", _native.instruction_sets())
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_within_two_ulp(name, isa):
+    x = floats()
+    out = blank(x.shape)
+    with instruction_set(isa):
+        _native.unary(name, out, array(x))
+    actual = out.numpy()
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[name](x.astype(np.float64))
+        rounded = expected.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))
+    finite = np.isfinite(rounded) & np.isfinite(actual)
+    np.testing.assert_array_equal(actual[~finite], rounded[~finite])
+    assert ulps(actual[finite].astype(np.float64), expected[finite]).max() <= 2.0
+
+
+def test_instruction_sets_agree_in_every_bit():
+    x, results = array(floats()), []
+    for isa in _native.instruction_sets():
+        with instruction_set(isa):
+            out = blank(x.shape)
+            for name in FUNCTIONS:
+                _native.unary(name, out, x)
+                results.append((name, out.numpy().view(np.uint32)))
+    for name in FUNCTIONS:
+        first, *others = [bits for n, bits in results if n == name]
+        assert all(np.array_equal(first, bits) for bits in others), name
+
+
+def test_unknown_instruction_set():
+    with pytest.raises(RuntimeError, match=r"NEEDLE_CPU must be one of .*baseline.*got 'sse9'"):
+        _native.use_instruction_set("sse9")

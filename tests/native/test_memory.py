@@ -1,0 +1,77 @@
+"""Buffers: alignment, the pool, the figures, and running out of memory."""
+
+import numpy as np
+import pytest
+
+from needle import _native
+
+from .helpers import array
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def empty_pool():
+    _native.release_memory()
+    _native.reset_peak_memory()
+
+
+def test_buffers_are_aligned_and_typed():
+    for size in (0, 1, 3, 1000, 12345):
+        buffer = _native.empty(size, "float64")
+        assert buffer.ptr() % 64 == 0
+        assert (buffer.size, buffer.nbytes, buffer.dtype) == (size, 8 * size, "float64")
+        assert not buffer.readonly
+
+
+def test_stats_follow_allocation():
+    before = _native.memory_stats()
+    buffer = _native.empty(MEGABYTE, "float32")
+    during = _native.memory_stats()
+    assert during["live"] - before["live"] == 4 * MEGABYTE
+    assert during["peak"] == during["live"]
+    del buffer
+    after = _native.memory_stats()
+    assert after["live"] == before["live"]
+    assert after["peak"] == during["peak"]
+    assert after["pooled"] == before["pooled"] + 4 * MEGABYTE
+    _native.reset_peak_memory()
+    assert _native.memory_stats()["peak"] == after["live"]
+    _native.release_memory()
+    assert _native.memory_stats()["pooled"] == 0
+
+
+def test_freed_blocks_are_used_again():
+    buffer = _native.empty(MEGABYTE, "uint8")
+    address = buffer.ptr()
+    del buffer
+    assert _native.empty(MEGABYTE - 100, "uint8").ptr() == address
+
+
+def test_a_loop_holds_memory_flat():
+    for step in range(200):
+        array(np.zeros(10_000, np.float32))
+        if step == 0:
+            first = _native.memory_stats()
+    assert _native.memory_stats() == first
+
+
+@pytest.mark.parametrize("size", [1 << 45, (1 << 63) - 1, 1 << 61])
+def test_too_large_is_a_memory_error_and_life_goes_on(size):
+    with pytest.raises(MemoryError, match=r"\[empty\] cannot allocate \d+"):
+        _native.empty(size, "float32")
+    assert _native.to_numpy(array([1.0, 2.0])).tolist() == [1.0, 2.0]
+
+
+def test_memory_error_names_the_size():
+    with pytest.raises(MemoryError, match=rf"\[empty\] cannot allocate {4 << 45} bytes \("):
+        _native.empty(1 << 45, "float32")
+
+
+def test_bad_sizes_are_refused():
+    with pytest.raises(ValueError, match=r"\[empty\] size must not be negative, got -1"):
+        _native.empty(-1, "float32")
+    with pytest.raises(ValueError, match=r"\[empty\] size does not fit 64 bits"):
+        _native.empty(1 << 64, "float32")
+    with pytest.raises(TypeError, match=r"\[empty\] unknown dtype 'float99'"):
+        _native.empty(1, "float99")

@@ -2,8 +2,8 @@
 
     python benchmarks/ops.py [--quick] [--only matmul] [--json benchmarks/results/ops.json]
 
-All peers use the same number of threads (NumPy's matmul uses its BLAS' own setting). The last columns
-are time relative to each peer: below 1 needle is faster.
+All peers use the same number of threads (NumPy's matmul uses its BLAS' own setting). The last
+columns are needle's time relative to each peer's: below 1 needle is faster.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def main() -> None:
     options = parser.parse_args()
     if torch is not None:
         torch.set_num_threads(ndl.get_num_threads())
-    print(f"{'float32':18} {'needle, µs':>10} {'(p10 - p90)':>19} {'':>13} {'/ numpy':>8} {'/ torch':>8}")
+    print(f"{'float32':18}{'needle, µs':>11}{'(p10 - p90)':>20}{'/ numpy':>23}{'/ torch':>9}")
     rows = []
     for case in cases(options.quick):
         if options.only not in case.name:

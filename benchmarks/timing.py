@@ -25,7 +25,7 @@ class Timing(NamedTuple):
 
 
 def measure(peers: Mapping[str, Callable[[], Any]], seconds: float = 0.5) -> dict[str, Timing]:
-    """Time every peer for about `seconds`; samples are interleaved, so that all meet the same noise.
+    """Time every peer for about `seconds`. Peers take turns, so that all meet the same noise.
 
     A sample is a run of calls that lasts at least SHORTEST. The first call of each is the warm-up.
     """

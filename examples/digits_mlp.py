@@ -1,8 +1,8 @@
 """A two-layer net on 8 x 8 handwritten digits, with tensors alone.
 
-    python examples/digits_mlp.py [--epochs 30] [--hidden 128] [--lr 0.3] [--out runs/digits]
+    python examples/digits_mlp.py [--epochs 30] [--hidden 128] [--lr 0.8] [--curve runs/digits.svg]
 
-Target: at least 97 % of the test images.
+Target: at least 97 % of the test images, in seconds.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from pathlib import Path
 import numpy as np
 
 import needle as ndl
+from needle.data import digits
 
 BATCH = 50
 BARS = "▁▂▃▄▅▆▇█"
 
 
 def init_weights(hidden: int) -> list[ndl.Tensor]:
-    """w1 (64, H), b1 (H,), w2 (H, 10), b2 (10,): normal with variance 2 / inputs, biases 0."""
-    w1 = np.random.randn(64, hidden) * np.sqrt(2 / 64)
-    w2 = np.random.randn(hidden, 10) * np.sqrt(2 / hidden)
-    return [ndl.Tensor(w) for w in (w1, np.zeros(hidden), w2, np.zeros(10))]
+    """w1 (64, H), b1 (H,), w2 (H, 10), b2 (10,)"""
+    w1, w2 = ndl.init.kaiming_normal(64, hidden), ndl.init.kaiming_normal(hidden, 10)
+    weights = [w1, ndl.init.zeros(hidden), w2, ndl.init.zeros(10)]
+    return [w.requires_grad_() for w in weights]
 
 
 def predict(x: ndl.Tensor, weights: list[ndl.Tensor]) -> ndl.Tensor:
@@ -34,77 +35,78 @@ def predict(x: ndl.Tensor, weights: list[ndl.Tensor]) -> ndl.Tensor:
 
 def cross_entropy(logits: ndl.Tensor, labels: np.ndarray) -> ndl.Tensor:
     """mean of log(sum exp z) - z[label]"""
-    one_hot = ndl.Tensor(np.eye(10)[labels], requires_grad=False)
-    return (ndl.logsumexp(logits, axes=1) - (logits * one_hot).sum(1)).mean()
+    picked = logits[np.arange(len(labels)), labels]
+    return (ndl.logsumexp(logits, axes=1) - picked).mean()
 
 
-def train_epoch(
-    x: np.ndarray, y: np.ndarray, weights: list[ndl.Tensor], learning_rate: float
-) -> float:
+def train_epoch(x: np.ndarray, y: np.ndarray, weights: list[ndl.Tensor], lr: float) -> float:
     """One pass over the shuffled data by gradient descent; returns the mean loss."""
     losses = []
     for batch in np.split(np.random.permutation(len(y)), range(BATCH, len(y), BATCH)):
         loss = cross_entropy(predict(ndl.Tensor(x[batch], requires_grad=False), weights), y[batch])
         loss.backward(create_graph=False)
         for w in weights:
-            w.data = w.data - learning_rate * w.grad
+            w.data = w.data - lr * w.grad
         losses.append(loss.item())
     return float(np.mean(losses))
 
 
 def accuracy(x: np.ndarray, y: np.ndarray, weights: list[ndl.Tensor]) -> float:
     with ndl.no_grad():
-        guesses = predict(ndl.Tensor(x, requires_grad=False), weights).numpy().argmax(axis=1)
+        guesses = predict(ndl.Tensor(x, requires_grad=False), weights).argmax(1).numpy()
     return float(np.mean(guesses == y))
 
 
-def sparkline(values: list[float]) -> str:
-    """The values as a row of bars, lowest to highest."""
-    low, high = min(values), max(values)
-    scale = (len(BARS) - 1) / ((high - low) or 1)
-    return "".join(BARS[round((v - low) * scale)] for v in values)
+def scaled(values: list[float]) -> np.ndarray:
+    """The values from 0 (the lowest) to 1 (the highest)."""
+    return (np.array(values) - min(values)) / ((max(values) - min(values)) or 1)
 
 
-def write_curve(path: Path, title: str, values: list[float]) -> None:
-    """One curve as an SVG picture, which any browser shows."""
-    low, high, width, height = min(values), max(values), 480, 240
-    across = [40 + i * (width - 60) / max(len(values) - 1, 1) for i in range(len(values))]
-    down = [height - 30 - (v - low) / ((high - low) or 1) * (height - 70) for v in values]
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across, down, strict=True))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
-        f'<text x="40" y="22">{title}, epochs 1 to {len(values)}: {values[0]:.4f} to '
-        f'{values[-1]:.4f}</text><polyline points="{points}" fill="none" stroke="#1f77b4" '
-        f'stroke-width="2"/></svg>\n'
+def svg_curve(values: list[float], title: str, color: str, left: int) -> str:
+    across, up = np.linspace(10, 470, len(values)), 160 * scaled(values)
+    points = " ".join(f"{x:.0f},{210 - y:.0f}" for x, y in zip(across, up, strict=True))
+    text = f"{title}: {values[0]:.4f} to {values[-1]:.4f}"
+    return (
+        f'<text x="{left}" y="25" fill="{color}">{text}</text>'
+        f'<polyline points="{points}" fill="none" stroke="{color}"/>'
     )
+
+
+def write_curves(path: Path, losses: list[float], accuracies: list[float]) -> None:
+    """Both curves, each from its lowest to its highest value, as a picture for any browser."""
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 480 220" font-size="14">'
+    svg += svg_curve(losses, "loss", "#d62728", 10)
+    svg += svg_curve(accuracies, "test accuracy", "#1f77b4", 240)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(svg + "</svg>\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--hidden", type=int, default=128)
-    parser.add_argument("--lr", type=float, default=0.3)
-    parser.add_argument("--out", type=Path, default=Path("runs/digits"), help="folder for curves")
+    parser.add_argument("--lr", type=float, default=0.8, help="goes down to 0 by the last epoch")
+    parser.add_argument("--curve", type=Path, default=Path("runs/digits.svg"))
     options = parser.parse_args()
     np.random.seed(0)
-    train, test = ndl.data.digits("train"), ndl.data.digits("test")
+    train, test = digits("train"), digits("test")
     weights = init_weights(options.hidden)
-    curves: dict[str, list[float]] = {"loss": [], "test accuracy": []}
+    losses, accuracies = [], []
     start = time.perf_counter()
-    for epoch in range(1, options.epochs + 1):
-        loss = train_epoch(*train, weights, options.lr)
-        correct = [accuracy(*part, weights) for part in (train, test)]
-        curves["loss"].append(loss)
-        curves["test accuracy"].append(correct[1])
-        print(f"epoch {epoch:2}  loss {loss:.4f}  train {correct[0]:7.2%}  test {correct[1]:7.2%}")
-    for title, values in curves.items():
-        write_curve(options.out / f"{title.replace(' ', '-')}.svg", title, values)
-        print(f"{title:13}  {sparkline(values)}  {values[0]:.4f} -> {values[-1]:.4f}")
-    seconds = time.perf_counter() - start
-    print(f"test accuracy {curves['test accuracy'][-1]:.2%} in {seconds:.1f} s")
-    print(f"curves in {options.out}")
+    for epoch in range(options.epochs):
+        losses.append(train_epoch(*train, weights, options.lr * (1 - epoch / options.epochs)))
+        known = accuracy(*train, weights)
+        accuracies.append(accuracy(*test, weights))
+        print(
+            f"epoch {epoch + 1:2}  loss {losses[-1]:.4f}  train {known:7.2%}  "
+            f"test {accuracies[-1]:7.2%}"
+        )
+    for title, values in (("loss", losses), ("test accuracy", accuracies)):
+        bars = "".join(BARS[round(v * (len(BARS) - 1))] for v in scaled(values))
+        print(f"{title:13}  {bars}  {values[0]:.4f} to {values[-1]:.4f}")
+    write_curves(options.curve, losses, accuracies)
+    print(f"test accuracy {accuracies[-1]:.2%} in {time.perf_counter() - start:.1f} s")
+    print(f"the curves are in {options.curve}")
 
 
 if __name__ == "__main__":

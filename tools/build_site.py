@@ -1,6 +1,6 @@
 """The documentation as a small static site: README, docs/*.md and the public names' docstrings.
 
-    python tools/build_site.py build/site
+python tools/build_site.py build/site
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ TEMPLATE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title} · needle</title>
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto;
+       padding: 0 1rem }}
 pre, code {{ font: 14px/1.4 ui-monospace, monospace; background: #f4f4f2 }}
 pre {{ padding: .7rem; overflow-x: auto }} table {{ border-collapse: collapse }}
 td, th {{ border: 1px solid #ddd; padding: .2rem .6rem; text-align: left }}
@@ -74,7 +75,9 @@ def api_body(module: ModuleType) -> str:
 
 def main(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    titles = {p: Path(p).stem.replace("-", " ").capitalize() for p in PAGES} | {"README.md": "Needle"}
+    titles = {p: Path(p).stem.replace("-", " ").capitalize() for p in PAGES} | {
+        "README.md": "Needle"
+    }
     links = {page_name(p): title for p, title in titles.items()} | {"api.html": "API"}
     navigation = "".join(f'<a href="{page}">{title}</a>' for page, title in links.items())
 

@@ -1,7 +1,7 @@
 """Documentation runs: README.md, docs/*.md and every docstring example of the package.
 
-In a page, ```python blocks run in order in one namespace. A ```text block directly after one is what
-it prints.
+In a page, ```python blocks run in order in one namespace; a ```text block directly after one is
+what it prints.
 """
 
 from __future__ import annotations

@@ -30,7 +30,15 @@ def test_import_loads_nothing_heavy() -> None:
     code = "import sys, needle; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = set(run(code).stdout.split())
     assert "numpy" in loaded
-    assert not loaded & {"torch", "jax", "scipy", "matplotlib", "pytest", "hypothesis", "pickletools"}
+    assert not loaded & {
+        "torch",
+        "jax",
+        "scipy",
+        "matplotlib",
+        "pytest",
+        "hypothesis",
+        "pickletools",
+    }
 
 
 def test_version_is_the_same_everywhere() -> None:
@@ -50,7 +58,9 @@ def test_stub_names_what_the_native_module_has() -> None:
     stub = (Path(ndl.__file__).parent / "_native.pyi").read_text()
     public = [name for name in dir(ndl._native) if not name.startswith("_")]
     assert public
-    assert not [name for name in public if f"def {name}(" not in stub and f"class {name}" not in stub]
+    assert not [
+        name for name in public if f"def {name}(" not in stub and f"class {name}" not in stub
+    ]
 
 
 @pytest.mark.parametrize(("split", "count"), [("train", 1437), ("test", 360), ("all", 1797)])

@@ -1,0 +1,97 @@
+"""The exponential moving average of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..autograd import Tensor, no_grad
+
+
+class ExponentialMovingAverage:
+    """Averages of parameters, which often generalise better than their last values:
+
+        a <- d a + (1 - d) p,    a = p at first
+
+    source: a module, or its parameters. With warmup=True, d = min(decay, (1 + n) / (10 + n)) at
+    update n, so that the first weights are soon forgotten.
+
+        ema = ExponentialMovingAverage(model, 0.999)
+        ...                       # after every optimizer step: ema.update()
+        with ema.apply():         # the model has the averaged weights here
+            evaluate(model)
+    """
+
+    def __init__(self, source: Any, decay: float = 0.999, warmup: bool = False):
+        if not 0 <= decay <= 1:
+            raise ValueError(f"[ExponentialMovingAverage] decay must be in [0, 1], got {decay}.")
+        self.params = _parameters(source)
+        self.decay = Tensor(decay, dtype="float64", device=self._device, requires_grad=False)
+        self.updates: Any = Tensor(0, dtype="float64", device=self._device, requires_grad=False)
+        self.warmup = warmup
+        self.averages = [p.detach().clone() for p in self.params]
+
+    @property
+    def _device(self) -> Any:
+        return self.params[0].device
+
+    def update(self) -> None:
+        """Move the averages towards the parameters."""
+        with no_grad():
+            self.updates.data = self.updates + 1
+            decay: Any = self.decay
+            if self.warmup:
+                decay = decay.minimum((self.updates + 1) / (self.updates + 10))
+            for average, p in zip(self.averages, self.params, strict=True):
+                keep = decay.to(p.device, p.dtype)
+                average.data = keep * average + (1 - decay).to(p.device, p.dtype) * p.detach()
+
+    def copy_to(self, target: Any = None) -> None:
+        """Copy the averages into the parameters (or into another module's)."""
+        params = self.params if target is None else _parameters(target)
+        if [p.shape for p in params] != [a.shape for a in self.averages]:
+            raise ValueError("[copy_to] expected parameters of the shapes that were averaged.")
+        for p, average in zip(params, self.averages, strict=True):
+            p.data = average.detach().clone()
+
+    @contextmanager
+    def apply(self) -> Iterator[None]:
+        """Within this context the parameters have the averaged values."""
+        trained = [p.detach() for p in self.params]
+        self.copy_to()
+        try:
+            yield
+        finally:
+            for p, value in zip(self.params, trained, strict=True):
+                p.data = value
+
+    def state_dict(self) -> dict[str, Any]:
+        """The averages, how many updates they have seen, and the decay."""
+        return {
+            "decay": float(self.decay),
+            "updates": int(self.updates),
+            "averages": [average.detach().clone() for average in self.averages],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over the averages of the same parameters."""
+        averages = state["averages"]
+        if [tuple(a.shape) for a in averages] != [a.shape for a in self.averages]:
+            raise ValueError(
+                "[load_state_dict] expected averages of shapes "
+                f"{[a.shape for a in self.averages]}, got {[tuple(a.shape) for a in averages]}."
+            )
+        pairs = [*zip(self.averages, averages, strict=True)]
+        for own, value in (*pairs, (self.decay, state["decay"]), (self.updates, state["updates"])):
+            loaded = Tensor(value, dtype=own.dtype, device=own.device, requires_grad=False)
+            own.data = loaded.detach().clone()
+
+
+def _parameters(source: Any) -> list[Tensor]:
+    """The parameters of a module, or the given ones."""
+    given: Iterable[Tensor] = source.parameters() if hasattr(source, "parameters") else source
+    params = list(given)
+    if not params:
+        raise ValueError("[ExponentialMovingAverage] expected parameters, got none.")
+    return params

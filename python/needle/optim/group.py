@@ -1,0 +1,92 @@
+"""ParamGroup: parameters that are updated with the same hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping
+from typing import Any
+
+from ..autograd import Tensor
+
+# What a hyperparameter must satisfy, where it has a bound.
+_BOUNDS = {
+    "lr": ("at least 0", lambda x: x >= 0),
+    "weight_decay": ("at least 0", lambda x: x >= 0),
+    "momentum": ("at least 0", lambda x: x >= 0),
+    "eps": ("at least 0", lambda x: x >= 0),
+    "beta1": ("in [0, 1)", lambda x: 0 <= x < 1),
+    "beta2": ("in [0, 1)", lambda x: 0 <= x < 1),
+    "alpha": ("in [0, 1)", lambda x: 0 <= x < 1),
+}
+
+
+class ParamGroup(MutableMapping[str, Any]):
+    """A mapping of "params" and hyperparameters; those named in `variable` live in 0-d tensors.
+
+    They read and write as numbers: `group["lr"] *= 0.5` writes into the tensor that a step, eager
+    or compiled, reads through `group.tensor("lr")`. "betas" stands for the pair (beta1, beta2).
+    """
+
+    def __init__(self, params: Iterable[Tensor], variable: Iterable[str], options: dict[str, Any]):
+        self.params = list(params)
+        self._variable = frozenset(variable)
+        self._tensors: dict[str, Tensor] = {}
+        self._plain: dict[str, Any] = {}
+        self._used: set[str] = set()
+        self.update(options)
+
+    def tensor(self, name: str) -> Any:
+        """The float64 0-d tensor of a hyperparameter."""
+        return self._tensors[name]
+
+    def uses(self, name: str) -> bool:
+        """Was the hyperparameter ever other than 0? If not, its term is left out of the update.
+
+        Known without reading the tensor, so that a compiled step can ask."""
+        return name in self._used
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "params":
+            return self.params
+        if name == "betas":
+            return self["beta1"], self["beta2"]
+        if name in self._tensors:
+            return float(self._tensors[name])
+        return self._plain[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name == "params":
+            raise KeyError("[optim] the parameters of a group are fixed; use add_param_group.")
+        if name == "betas":
+            self["beta1"], self["beta2"] = value
+        elif name in self._variable:
+            self._set_number(name, float(value))
+        else:
+            self._plain[name] = value
+
+    def _set_number(self, name: str, value: float) -> None:
+        bound, holds = _BOUNDS.get(name, ("", lambda x: True))
+        if not holds(value):
+            raise ValueError(f"[optim] {name} must be {bound}, got {value}.")
+        if value != 0:
+            self._used.add(name)
+        device = self.params[0].device if self.params else None
+        number = Tensor(value, dtype="float64", device=device, requires_grad=False)
+        if name in self._tensors:
+            self._tensors[name].data = number
+        else:
+            self._tensors[name] = number
+
+    def __delitem__(self, name: str) -> None:
+        del self._plain[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield "params"
+        yield from self._tensors
+        yield from self._plain
+
+    def __len__(self) -> int:
+        return 1 + len(self._tensors) + len(self._plain)
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{k}={v}" for k, v in self.items() if k != "params")
+        return f"ParamGroup({len(self.params)} parameters, {options})"

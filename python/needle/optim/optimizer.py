@@ -1,0 +1,258 @@
+"""Optimizer: groups of parameters, their state, and the step that a rule of update is put into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from ..autograd import Tensor, enable_grad, no_grad
+from .clip import clip_grad_norm_
+from .group import ParamGroup
+
+State = dict[str, Any]  # what an optimizer keeps for one parameter: "step" and its averages
+
+
+class Optimizer:
+    """Changes parameters by their gradients.
+
+    params: tensors, or dicts {"params": tensors, "lr": ..., ...} that override the defaults for a
+    group. A subclass gives the rule: `rates` (numbers that all parameters share, computed once in
+    float64), `init_state` and `update`.
+
+    Every number that changes is a tensor that keeps its identity and is assigned through `.data`
+    (step counts, averages, and the hyperparameters in `variable`), so a compiled step sees it.
+    """
+
+    variable: ClassVar[tuple[str, ...]] = ("lr", "weight_decay")
+
+    def __init__(self, params: Iterable[Tensor | Mapping[str, Any]], **defaults: Any):
+        if isinstance(params, Tensor):
+            raise TypeError("[optim] expected a list of parameters, got one Tensor; use [tensor].")
+        self.defaults = defaults
+        self.groups: list[ParamGroup] = []
+        self.state: dict[Tensor, State] = {}
+        given = list(params)
+        if not given:
+            raise ValueError("[optim] expected parameters, got an empty list.")
+        if any(isinstance(p, Mapping) for p in given):
+            for group in given:
+                self.add_param_group(group)
+        else:
+            self.add_param_group({"params": given})
+
+    # The rule, given by subclasses --------------------------------------------------------------
+
+    def init_state(self, p: Tensor, group: ParamGroup) -> State:
+        """New averages for a parameter."""
+        return {}
+
+    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Any]:
+        """0-d tensors that `update` needs, from the hyperparameters and the step count t (from 1).
+
+        They are computed in float64 and reach `update` in the parameter's dtype."""
+        return (group.tensor("lr"),)
+
+    def update(
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Any]
+    ) -> Any:
+        """The parameter's next value, from its value p and gradient g (both of p's dtype)."""
+        raise TypeError(f"[{type(self).__name__}] define update(p, g, state, group, rates).")
+
+    # Stepping -----------------------------------------------------------------------------------
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; returns the closure's loss if there is one.
+
+        Gradients keep their values but lose their history, so nothing of the graph stays alive."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for group in self.groups:
+                for t, members in self._advance(group):
+                    self._update_all(group, members, self.rates(group, t))
+        return loss
+
+    def _update_all(self, group: ParamGroup, members: list[Tensor], rates: Sequence[Any]) -> None:
+        fitting: dict[Any, list[Any]] = {}  # the rates by dtype and device
+        for p in members:
+            key = (p.dtype, p.device.name)
+            if key not in fitting:
+                fitting[key] = [rate.to(p.device, p.dtype) for rate in rates]
+            p.grad = p.grad.detach()
+            gradient = p.grad.astype(p.dtype)
+            p.data = self.update(p.detach(), gradient, self.state[p], group, fitting[key])
+
+    def _advance(self, group: ParamGroup) -> Iterator[tuple[Any, list[Tensor]]]:
+        """Count this step: (count, the parameters with a gradient that have it).
+
+        Parameters that were always updated together share one count; it splits when some of them
+        are skipped. So a parameter that starts late has its own bias correction."""
+        for p in group.params:
+            if p.grad is not None and p not in self.state:
+                self._add_state(p, group, None)
+        for count, sharing in self._counts(group):
+            members = [p for p in sharing if p.grad is not None]
+            if not members:
+                continue
+            if len(members) == len(sharing):
+                step = count
+            else:
+                step = count.detach()
+                for p in members:
+                    self.state[p]["step"] = step
+            step.data = count + 1
+            yield step, members
+
+    def _counts(self, group: ParamGroup) -> list[tuple[Any, list[Tensor]]]:
+        """Each step count of a group and the parameters that share it."""
+        counts: dict[int, tuple[Any, list[Tensor]]] = {}
+        for p in group.params:
+            if p in self.state:
+                step = self.state[p]["step"]
+                counts.setdefault(id(step), (step, []))[1].append(p)
+        return list(counts.values())
+
+    def reset_grad(self) -> None:
+        """Forget the gradients."""
+        for p in self.params:
+            p.grad = None
+
+    zero_grad = reset_grad
+
+    def clip_grad_norm(self, max_norm: float = 0.25) -> Tensor:
+        """Scale all gradients so that their common L2 norm is at most max_norm; gives the norm."""
+        return clip_grad_norm_(self.params, max_norm)
+
+    # Groups -------------------------------------------------------------------------------------
+
+    @property
+    def params(self) -> list[Tensor]:
+        """The parameters of all groups."""
+        return [p for group in self.groups for p in group.params]
+
+    @property
+    def param_groups(self) -> list[ParamGroup]:
+        """PyTorch's name of `groups`."""
+        return self.groups
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the first group; assigning sets it in all groups."""
+        rate: float = self.groups[0]["lr"]
+        return rate
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        for group in self.groups:
+            group["lr"] = value
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """Add parameters {"params": tensors, option: value, ...}; the rest are the defaults."""
+        if not isinstance(group, Mapping) or "params" not in group:
+            raise TypeError(f'[optim] expected a dict with "params", got {group!r}.')
+        given = group["params"]
+        params = [given] if isinstance(given, Tensor) else list(given)
+        known = set(self.params)
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"[optim] expected Tensors, got {type(p).__name__}.")
+            if p in known:
+                raise ValueError(f"[optim] a parameter of shape {p.shape} is given twice.")
+            known.add(p)
+        options = {k: v for k, v in group.items() if k != "params"}
+        unknown = sorted(set(options) - {*self.defaults, "betas", "initial_lr"})
+        if unknown:
+            raise ValueError(
+                f"[{type(self).__name__}] unknown options {unknown}; "
+                f"expected some of {sorted(self.defaults)}."
+            )
+        added = ParamGroup(params, self.variable, {**self.defaults, **options})
+        self.groups.append(added)
+        step = None
+        for p in params:
+            if p.requires_grad:
+                step = self._add_state(p, added, step)
+
+    def _add_state(self, p: Tensor, group: ParamGroup, step: Tensor | None) -> Tensor:
+        """State for a parameter that was never updated, with the given count or a new one."""
+        if step is None:
+            step = Tensor(0, dtype="float64", device=p.device, requires_grad=False)
+        self.state[p] = {"step": step, **self.init_state(p, group)}
+        return step
+
+    # Saving -------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """{"state": {index: {name: Tensor}}, "param_groups": [{option: value, "params": indices}]}
+
+        Parameters are numbered through the groups; the tensors are copies."""
+        index = {p: i for i, p in enumerate(self.params)}
+        state = {
+            i: {name: value.detach().clone() for name, value in self.state[p].items()}
+            for p, i in index.items()
+            if p in self.state
+        }
+        groups = [{**group, "params": [index[p] for p in group.params]} for group in self.groups]
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over the state and options of an optimizer with groups of the same sizes."""
+        sizes = [len(group["params"]) for group in state_dict["param_groups"]]
+        own = [len(group.params) for group in self.groups]
+        if sizes != own:
+            raise ValueError(
+                f"[load_state_dict] expected parameter groups of {own} parameters, got {sizes}."
+            )
+        saved = {int(i): values for i, values in state_dict["state"].items()}
+        start = 0
+        for group, loaded in zip(self.groups, state_dict["param_groups"], strict=True):
+            group.update({k: v for k, v in loaded.items() if k in self._options(group)})
+            states = [saved.get(start + i, {}) for i in range(len(group.params))]
+            for p, values in zip(group.params, states, strict=True):
+                self._load_state(p, group, values)
+            self._load_counts(group, states)
+            start += len(group.params)
+
+    def _options(self, group: ParamGroup) -> set[str]:
+        return {*group, *self.defaults, "betas", "initial_lr"} - {"params"}
+
+    def _load_state(self, p: Tensor, group: ParamGroup, values: Mapping[str, Any]) -> None:
+        """Write the averages into their tensors; those that were not saved start anew."""
+        if p not in self.state:
+            if not values:
+                return
+            self._add_state(p, group, None)
+        fresh = self.init_state(p, group)
+        given = {k: v for k, v in values.items() if k != "step" and v is not None}
+        shapes = {name: tuple(value.shape) for name, value in given.items()}
+        expected = {name: value.shape for name, value in fresh.items()}
+        if not shapes.items() <= expected.items():
+            raise ValueError(
+                f"[load_state_dict] {type(self).__name__} expected {expected} for a parameter of "
+                f"shape {p.shape}, got {shapes}."
+            )
+        for name, initial in fresh.items():
+            value = Tensor(given.get(name, initial), dtype=initial.dtype, device=initial.device)
+            own: Any = self.state[p].setdefault(name, initial)
+            own.data = value.detach().clone()
+
+    def _load_counts(self, group: ParamGroup, states: Sequence[Mapping[str, Any]]) -> None:
+        """Parameters that share a count keep sharing it if their loaded counts are equal."""
+        loaded = {p: float(s.get("step", 0)) for p, s in zip(group.params, states, strict=True)}
+        for count, sharing in self._counts(group):
+            by_value: dict[float, Tensor] = {}
+            for p in sharing:
+                value = loaded[p]
+                if value not in by_value:
+                    number = Tensor(value, dtype="float64", device=p.device, requires_grad=False)
+                    if by_value:
+                        by_value[value] = number
+                    else:
+                        count.data = number
+                        by_value[value] = count
+                self.state[p]["step"] = by_value[value]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.groups))})"

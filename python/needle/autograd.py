@@ -329,7 +329,10 @@ class Tensor(Value):
     def device(self) -> BackendDevice:
         if config.BACKEND == "np":
             return default_device()
-        return device_named(self._shape_data().device.name)
+        if self.cached_data is None:  # the stand-in's device has the real one's name
+            return device_named(self._shape_data().device.name)
+        device: BackendDevice = self.cached_data.device
+        return device
 
     # Data -----------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ import needle as ndl
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -71,5 +72,5 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_docstrings(module: ModuleType) -> None:
     np.random.seed(0)
     known = {"ndl": ndl, "np": np}
-    failed, _ = doctest.testmod(module, extraglobs=known, optionflags=doctest.ELLIPSIS)
+    failed, _ = doctest.testmod(module, extraglobs=known, optionflags=FLAGS)
     assert failed == 0

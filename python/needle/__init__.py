@@ -23,6 +23,19 @@ from .autograd import (
     set_grad_enabled as set_grad_enabled,
 )
 
+# Functions that differentiate functions, recomputation, and finding faults.
+from .transforms import (
+    grad as grad,
+    hessian as hessian,
+    jacobian as jacobian,
+    jvp as jvp,
+    value_and_grad as value_and_grad,
+    vjp as vjp,
+)
+from .recompute import checkpoint as checkpoint
+from .anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly
+from . import testing as testing
+
 # New tensors.
 from .init import (
     arange as arange,

@@ -1,0 +1,115 @@
+"""Modules that hold modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..autograd import Tensor
+from .module import Module, _flatten
+
+
+class Sequential(Module):
+    """One after the other; `.modules` is the tuple of them."""
+
+    def __init__(self, *modules: Module):
+        self.modules = tuple(modules)
+
+    def forward(self, x: Any) -> Any:
+        for module in self.modules:
+            x = module(x)
+        return x
+
+    def _named_items(self) -> Iterator[tuple[str, Any]]:
+        """Children are named 0, 1, ... as in PyTorch."""
+        for name, value in self.__dict__.items():
+            if name == "modules":
+                yield from ((str(i), m) for i, m in enumerate(value))
+            else:
+                yield from _flatten(name, value)
+
+    def __getitem__(self, index: Any) -> Any:
+        return Sequential(*self.modules[index]) if isinstance(index, slice) else self.modules[index]
+
+    def __len__(self) -> int:
+        return len(self.modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.modules)
+
+
+class ModuleList(Module):
+    """A list of modules."""
+
+    def __init__(self, modules: Iterable[Module] = ()):
+        self._list = list(modules)
+
+    def _named_items(self) -> Iterator[tuple[str, Any]]:
+        return ((str(i), m) for i, m in enumerate(self._list))
+
+    def append(self, module: Module) -> ModuleList:
+        """Add one at the end."""
+        self._list.append(module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> ModuleList:
+        """Add several at the end."""
+        self._list.extend(modules)
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        return ModuleList(self._list[index]) if isinstance(index, slice) else self._list[index]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self._list[index] = module
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._list)
+
+
+class ModuleDict(Module):
+    """Modules by name."""
+
+    def __init__(self, modules: dict[str, Module] | None = None):
+        self._dict = dict(modules or {})
+
+    def _named_items(self) -> Iterator[tuple[str, Any]]:
+        return iter(self._dict.items())
+
+    def __getitem__(self, name: str) -> Module:
+        return self._dict[name]
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        self._dict[name] = module
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._dict
+
+    def __len__(self) -> int:
+        return len(self._dict)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dict)
+
+    def keys(self) -> Iterable[str]:
+        return self._dict.keys()
+
+    def values(self) -> Iterable[Module]:
+        return self._dict.values()
+
+    def items(self) -> Iterable[tuple[str, Module]]:
+        return self._dict.items()
+
+
+class Residual(Module):
+    """y = fn(x) + x"""
+
+    def __init__(self, fn: Module):
+        self.fn = fn
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.fn(x) + x
+        return y

@@ -1,0 +1,42 @@
+"""Dropout: zero some elements in training, scale the rest."""
+
+from __future__ import annotations
+
+from .. import init
+from ..autograd import Tensor
+from .module import Module
+
+
+class Dropout(Module):
+    """Each element is zero with probability p, else x / (1 - p); the identity in eval mode."""
+
+    def __init__(self, p: float = 0.5):
+        if not 0 <= p <= 1:
+            raise ValueError(f"[Dropout] expected a probability between 0 and 1, got p={p}.")
+        self.p = p
+
+    def mask_shape(self, x: Tensor) -> tuple[int, ...]:
+        """One draw per element."""
+        return x.shape
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.p == 0:
+            return x
+        if self.p == 1:
+            return x * 0
+        kept = init.randb(*self.mask_shape(x), p=1 - self.p, device=x.device, dtype=x.dtype)
+        return x * kept / (1 - self.p)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class Dropout1d(Dropout):
+    """Whole channels of (N, C, L) at once."""
+
+    def mask_shape(self, x: Tensor) -> tuple[int, ...]:
+        return (*x.shape[:2], *(1 for _ in x.shape[2:]))
+
+
+class Dropout2d(Dropout1d):
+    """Whole channels of (N, C, H, W) at once."""

@@ -1,0 +1,70 @@
+"""Linear maps and reshaping layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import init
+from ..autograd import Tensor
+from .module import Module, Parameter
+
+
+class Identity(Module):
+    """y = x"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Linear(Module):
+    """y = x W + b, with W (in, out) and b (1, out): (..., in) -> (..., out)."""
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = "float32",
+    ):
+        self.in_features = in_features
+        self.out_features = out_features
+        options = {"device": device, "dtype": dtype}
+        self.weight = Parameter(init.kaiming_uniform(in_features, out_features, **options))
+        self.bias = None
+        if bias:
+            drawn = init.kaiming_uniform(out_features, 1, **options)
+            self.bias = Parameter(drawn.reshape((1, out_features)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight
+        if x.shape[-1:] != weight.shape[:1]:
+            raise ValueError(
+                f"[Linear] expected the last dimension of the input to be {weight.shape[0]}, got "
+                f"{x.shape} with weight {weight.shape}; change in_features, or flatten or "
+                "transpose the input."
+            )
+        y = x @ weight  # (..., out)
+        return y if self.bias is None else y + self.bias.reshape((self.bias.size,))
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
+
+
+class Flatten(Module):
+    """(B, ...) -> (B, product of the rest)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.reshape((x.shape[0], -1 if x.size else 0))
+
+
+class Unflatten(Module):
+    """(..., n, ...) -> (..., *sizes, ...) on one axis."""
+
+    def __init__(self, dim: int, sizes: tuple[int, ...]):
+        self.dim = dim
+        self.sizes = tuple(sizes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        axis = self.dim % x.ndim
+        return x.reshape((*x.shape[:axis], *self.sizes, *x.shape[axis + 1 :]))

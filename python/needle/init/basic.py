@@ -170,6 +170,7 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """An (n, m) matrix with ones on the k-th diagonal."""
+    layout.check_sizes((n, n if m is None else m), "eye")
     return _from_host(np.eye(n, m, k), dtype_of(dtype), device, requires_grad)
 
 
@@ -314,8 +315,6 @@ def from_dlpack(source: Any, requires_grad: bool = False) -> Tensor:
 
 def _natural(values: np.ndarray[Any, Any], exact: bool) -> DType:
     """The dtype that data asks for: float64 only when an array says so."""
-    if values.size == 0 and not exact:
-        return float32
     if values.dtype.kind == "f" and not exact:
         return float32
     if values.dtype.kind in "iu" and not exact:

@@ -64,7 +64,7 @@ def negate(a: Tensor) -> Tensor:
 def subtract(a: Any, b: Any) -> Tensor:
     """a - b, as a + (-b): the course's graph."""
     if is_scalar(b) and not _unsigned(a):
-        return add(a, -b)
+        return add(check_tensor("subtract", a), -b)
     if is_scalar(a):
         return add(negate(check_tensor("subtract", b)), a)
     a, b = pair("subtract", a, b)

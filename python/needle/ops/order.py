@@ -64,6 +64,7 @@ def median(
     x: Tensor, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None
 ) -> Tensor:
     """The middle element, or the mean of the two in the middle; NaN where there is one."""
+    check_tensor("median", x)
     axis = one_of("median", axis=axis, dim=dim)
     ordered, along = _flattened("median", sort(x, axis), axis)
     n = ordered.shape[along]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -211,3 +214,43 @@ def test_clip_grad_norm_of_the_course() -> None:
     np.testing.assert_allclose(float(optimizer.clip_grad_norm()), norm, rtol=1e-12)
     for p, g in zip(params, grads, strict=True):
         np.testing.assert_allclose(p.grad.numpy(), g * min(1, 0.25 / (norm + 1e-6)), rtol=1e-12)
+
+
+@every_optimizer
+def test_lazy_mode_gives_the_same(
+    kind: type[optim.Optimizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = list(gradients(5))
+    eager = run(kind(parameters(start())), steps)
+    monkeypatch.setattr(autograd, "LAZY_MODE", True)
+    for a, e in zip(run(kind(parameters(start())), steps), eager, strict=True):
+        np.testing.assert_array_equal(a, e)
+
+
+NUMPY_TENSORS = """
+import numpy as np, needle as ndl
+for kind in (ndl.optim.SGD, ndl.optim.Adam):
+    for dtype in ("float32", "float64"):
+        w = ndl.Tensor(np.ones((3, 2)), dtype=dtype)
+        b = ndl.Tensor(np.ones(2), dtype=dtype)
+        optimizer = kind([w, b], lr=np.float64(0.1), weight_decay=0.01)
+        first = None
+        for _ in range(30):
+            optimizer.reset_grad()
+            loss = ((w + b) * (w + b)).sum()
+            first = first or float(loss.numpy())
+            loss.backward()
+            optimizer.step()
+        assert type(w.cached_data) is np.ndarray and w.cached_data.dtype == dtype
+        assert w.shape == (3, 2) and float(loss.numpy()) < 0.2 * first, (kind, dtype, loss)
+"""
+
+
+def test_with_numpys_arrays_as_tensors() -> None:
+    """NEEDLE_BACKEND=np, the mode of the course's early homework."""
+    program = "import needle.optim\n" + NUMPY_TENSORS
+    environment = {**os.environ, "NEEDLE_BACKEND": "np"}
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr

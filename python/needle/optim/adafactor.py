@@ -55,14 +55,12 @@ class Adafactor(Optimizer):
             "col_var": _mean(squares, -2),  # (..., 1, m)
         }
 
-    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
         lr, decay = group.tensor("lr"), group.tensor("weight_decay")
         rest = t ** group["beta2_decay"]
         return 1 - rest, rest, lr.minimum(1 / t.sqrt()), 1 - lr * decay
 
-    def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Any]
-    ) -> Any:
+    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
         beta, rest, rho, decay = rates
         eps1, eps2 = group["eps"]
         if eps1 is None:
@@ -90,13 +88,13 @@ def machine_epsilon(dtype: Any) -> float:
     return 2.0**-7 if kind is bfloat16 else float(np.finfo(kind.storage).eps)
 
 
-def _mean(x: Tensor, axis: int) -> Any:
+def _mean(x: Any, axis: int) -> Any:
     """The mean over one axis, which is kept."""
     axis += x.ndim
     kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     return (x.sum(axis) / max(x.shape[axis], 1)).reshape(kept)
 
 
-def _rms(x: Tensor) -> Any:
+def _rms(x: Any) -> Any:
     """√(mean x²)"""
     return (x.square().sum() / max(x.size, 1)).sqrt()

@@ -40,15 +40,14 @@ class Adagrad(Optimizer):
         )
 
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
-        return {"sum": zeros_like(p) + float(group["initial_accumulator_value"])}
+        zeros: Any = zeros_like(p)
+        return {"sum": zeros + float(group["initial_accumulator_value"])}
 
-    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
         lr, decay = group.tensor("lr"), group.tensor("weight_decay")
         return lr / (1 + (t - 1) * group["lr_decay"]), decay
 
-    def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Any]
-    ) -> Any:
+    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
         lr, decay = rates
         if group.uses("weight_decay"):
             g = g + decay * p

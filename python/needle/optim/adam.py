@@ -56,15 +56,13 @@ class Adam(Optimizer):
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
         return adam_state(p, group["amsgrad"])
 
-    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
         lr, beta1, beta2, decay = (group.tensor(name) for name in self.variable)
         if self.decoupled:
             decay = 1 - lr * decay
         return decay, *adam_rates(lr, beta1, beta2, group["eps"], t)
 
-    def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Any]
-    ) -> Any:
+    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
         decay, *moving = rates
         if group.uses("weight_decay"):
             if self.decoupled:
@@ -82,14 +80,14 @@ def adam_state(p: Tensor, amsgrad: bool = False) -> State:
     return state
 
 
-def adam_rates(lr: Any, beta1: Any, beta2: Any, eps: float, t: Tensor) -> tuple[Any, ...]:
+def adam_rates(lr: Any, beta1: Any, beta2: Any, eps: float, t: Any) -> tuple[Any, ...]:
     """What adam_step needs at step t: the weights of the averages, the step size, eps."""
     correction = (1 - beta2**t).sqrt()
     step_size = lr * correction / (1 - beta1**t)
     return beta1, 1 - beta1, beta2, 1 - beta2, step_size, correction * eps
 
 
-def adam_step(p: Tensor, g: Tensor, state: State, rates: Sequence[Any]) -> Any:
+def adam_step(p: Any, g: Any, state: State, rates: Sequence[Any]) -> Any:
     """Move the moments, and p by them."""
     beta1, rest1, beta2, rest2, step_size, eps = rates
     m, v = state["exp_avg"], state["exp_avg_sq"]

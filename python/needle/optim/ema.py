@@ -30,7 +30,7 @@ class ExponentialMovingAverage:
         self.decay = Tensor(decay, dtype="float64", device=self._device, requires_grad=False)
         self.updates: Any = Tensor(0, dtype="float64", device=self._device, requires_grad=False)
         self.warmup = warmup
-        self.averages = [p.detach().clone() for p in self.params]
+        self.averages = [_copy(p) for p in self.params]
 
     @property
     def _device(self) -> Any:
@@ -53,7 +53,7 @@ class ExponentialMovingAverage:
         if [p.shape for p in params] != [a.shape for a in self.averages]:
             raise ValueError("[copy_to] expected parameters of the shapes that were averaged.")
         for p, average in zip(params, self.averages, strict=True):
-            p.data = average.detach().clone()
+            p.data = _copy(average)
 
     @contextmanager
     def apply(self) -> Iterator[None]:
@@ -71,7 +71,7 @@ class ExponentialMovingAverage:
         return {
             "decay": float(self.decay),
             "updates": int(self.updates),
-            "averages": [average.detach().clone() for average in self.averages],
+            "averages": [_copy(average) for average in self.averages],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -85,7 +85,7 @@ class ExponentialMovingAverage:
         pairs = [*zip(self.averages, averages, strict=True)]
         for own, value in (*pairs, (self.decay, state["decay"]), (self.updates, state["updates"])):
             loaded = Tensor(value, dtype=own.dtype, device=own.device, requires_grad=False)
-            own.data = loaded.detach().clone()
+            own.data = _copy(loaded)
 
 
 def _parameters(source: Any) -> list[Tensor]:
@@ -95,3 +95,8 @@ def _parameters(source: Any) -> list[Tensor]:
     if not params:
         raise ValueError("[ExponentialMovingAverage] expected parameters, got none.")
     return params
+
+
+def _copy(x: Any) -> Tensor:
+    copied: Tensor = x.detach().clone()
+    return copied

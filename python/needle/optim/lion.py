@@ -36,17 +36,16 @@ class Lion(Optimizer):
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
         return {"exp_avg": zeros_like(p)}
 
-    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
         lr, beta1, beta2, decay = (group.tensor(name) for name in self.variable)
         return lr, beta1, 1 - beta1, beta2, 1 - beta2, 1 - lr * decay
 
-    def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Any]
-    ) -> Any:
+    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
         lr, beta1, rest1, beta2, rest2, decay = rates
-        m = state["exp_avg"]
+        average = state["exp_avg"]
+        m = average.data  # both lines below mean the average of before
         direction = (beta1 * m + rest1 * g).sign()
-        m.data = beta2 * m + rest2 * g
+        average.data = beta2 * m + rest2 * g
         if group.uses("weight_decay"):
             p = p * decay
         return p - lr * direction

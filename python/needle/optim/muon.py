@@ -74,15 +74,13 @@ class Muon(Optimizer):
             return {"momentum_buffer": zeros_like(p)}
         return adam_state(p)
 
-    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
         lr, decay, momentum, beta1, beta2 = (group.tensor(name) for name in self.variable)
         adam_lr = lr * group["adamw_lr_ratio"]
         adam = adam_rates(adam_lr, beta1, beta2, group["eps"], t)
         return lr, momentum, 1 - momentum, 1 - lr * decay, 1 - adam_lr * decay, *adam
 
-    def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Any]
-    ) -> Any:
+    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
         lr, momentum, rest, decay, adam_decay, *adam = rates
         if not _by_matrix(p, group):
             return adam_step(p * adam_decay, g, state, adam)
@@ -94,7 +92,7 @@ class Muon(Optimizer):
 
 
 def orthogonalize(
-    matrix: Tensor, coefficients: Sequence[float], steps: int = 5, eps: float = 1e-7
+    matrix: Any, coefficients: Sequence[float], steps: int = 5, eps: float = 1e-7
 ) -> Any:
     """U Vᵀ of the singular value decomposition U Σ Vᵀ, nearly, by Newton-Schulz iteration:
 
@@ -105,7 +103,7 @@ def orthogonalize(
     """
     a, b, c = coefficients
     tall = matrix.shape[0] > matrix.shape[1]
-    x: Any = matrix.transpose() if tall else matrix
+    x = matrix.transpose() if tall else matrix
     x = x / x.square().sum().sqrt().maximum(eps)
     for _ in range(steps):
         gram = x @ x.transpose()

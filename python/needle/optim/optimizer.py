@@ -31,7 +31,7 @@ class Optimizer:
         self.defaults = defaults
         self.groups: list[ParamGroup] = []
         self.state: dict[Tensor, State] = {}
-        given = list(params)
+        given: list[Any] = list(params)
         if not given:
             raise ValueError("[optim] expected parameters, got an empty list.")
         if any(isinstance(p, Mapping) for p in given):
@@ -46,15 +46,13 @@ class Optimizer:
         """New averages for a parameter."""
         return {}
 
-    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
         """0-d tensors that `update` needs, from the hyperparameters and the step count t (from 1).
 
         They are computed in float64 and reach `update` in the parameter's dtype."""
         return (group.tensor("lr"),)
 
-    def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Any]
-    ) -> Any:
+    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
         """The parameter's next value, from its value p and gradient g (both of p's dtype)."""
         raise TypeError(f"[{type(self).__name__}] define update(p, g, state, group, rates).")
 
@@ -234,7 +232,8 @@ class Optimizer:
                 f"shape {p.shape}, got {shapes}."
             )
         for name, initial in fresh.items():
-            value = Tensor(given.get(name, initial), dtype=initial.dtype, device=initial.device)
+            value: Any = given.get(name, initial)
+            value = Tensor(value, dtype=initial.dtype, device=initial.device)
             own: Any = self.state[p].setdefault(name, initial)
             own.data = value.detach().clone()
 

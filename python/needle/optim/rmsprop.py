@@ -53,13 +53,11 @@ class RMSprop(Optimizer):
             state["grad_avg"] = zeros_like(p)
         return state
 
-    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
         lr, alpha, momentum, decay = (group.tensor(name) for name in self.variable)
         return lr, alpha, 1 - alpha, momentum, decay
 
-    def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Any]
-    ) -> Any:
+    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
         lr, alpha, rest, momentum, decay = rates
         if group.uses("weight_decay"):
             g = g + decay * p

@@ -47,16 +47,14 @@ class SGD(Optimizer):
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
         return {"momentum_buffer": zeros_like(p)} if group.uses("momentum") else {}
 
-    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
         lr, decay, momentum = (group.tensor(x) for x in ("lr", "weight_decay", "momentum"))
         dampening = group["dampening"]
         # With a number, the gain is 1 (which t is) at the first step: u = μ 0 + 1 g.
         gain = 1 - momentum if dampening is None else where(equal(t, 1), t, 1 - dampening)
         return lr, decay, momentum, gain
 
-    def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Any]
-    ) -> Any:
+    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
         lr, decay, momentum, gain = rates
         if group.uses("weight_decay"):
             g = g + decay * p

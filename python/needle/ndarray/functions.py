@@ -212,7 +212,11 @@ def assign(out: NDArray, value: NDArray | Scalar) -> None:
 @array_function
 def update(name: str, a: NDArray, b: NDArray | Scalar) -> None:
     """a = name(a, b) in place: the result must fit into a's shape and kind."""
-    if a.dtype.kind != "f" or name in BITWISE or (isinstance(b, NDArray) and b.dtype is not a.dtype):
+    if (
+        a.dtype.kind != "f"
+        or name in BITWISE
+        or (isinstance(b, NDArray) and b.dtype is not a.dtype)
+    ):
         result = binary(name, a, b)
         if result.dtype.kind != a.dtype.kind and result.dtype.is_floating:
             raise TypeError(

@@ -14,6 +14,8 @@ from ..autograd import Tensor
 from ..dtype import dtype_of, promote
 from ..ndarray import functions as F
 from .common import check_tensor
+from .elementwise import astype
+from .movement import reshape
 
 Labels = tuple[Any, ...]  # letters, and negative numbers for the axes under "..."
 
@@ -62,9 +64,9 @@ def einsum(subscripts: str, *operands: Tensor) -> Tensor:
         terms = [_contract(terms[i], terms[j], kept), *rest]
     (last,) = terms
     last = last.sum([i for i in last.labels if i not in output])
-    result: Tensor = last.arrange(output).astype(dtype)
+    result = astype(last.arrange(output), dtype)
     # With nothing to do, the result is still a value of its own.
-    return result.reshape(result.shape) if result is operands[0] else result
+    return reshape(result, result.shape) if result is operands[0] else result
 
 
 # Subscripts -------------------------------------------------------------------------------------

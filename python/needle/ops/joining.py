@@ -13,6 +13,8 @@ from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
 from ..ndarray.select import getitem
 from .common import Scalar, check_tensor, one_of
+from .elementwise import astype
+from .indexing import take
 from .movement import broadcast_to, flip, reshape
 
 Axes = int | Sequence[int] | None
@@ -172,7 +174,7 @@ class Stack(TensorOp):
 
 
 def _cast_each(gradients: Sequence[Tensor], sources: Sequence[Any]) -> Any:
-    return tuple(g.astype(x.dtype) for g, x in zip(gradients, sources, strict=True))
+    return tuple(astype(g, x.dtype) for g, x in zip(gradients, sources, strict=True))
 
 
 def stack(args: Sequence[Tensor] | TensorTuple, axis: int = 0, *, dim: int | None = None) -> Tensor:
@@ -205,8 +207,8 @@ class Split(TensorTupleOp):
         return tuple(getitem(a, (*before, i)) for i in range(a.shape[axis]))
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
-        axis = layout.normalize_axis(self.axis, node.inputs[0].ndim, "split")
-        return stack(out_grad.tuple(), axis)
+        x: Any = node.inputs[0]
+        return stack(out_grad.tuple(), layout.normalize_axis(self.axis, x.ndim, "split"))
 
 
 def split(a: Tensor, axis: int) -> TensorTuple:
@@ -226,7 +228,8 @@ class Concatenate(TensorOp):
         return F.concatenate(arrays, self.axis)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        sizes = [x.shape[self.axis] for x in node.inputs]
+        inputs: Any = node.inputs
+        sizes = [x.shape[self.axis] for x in inputs]
         parts = array_split(out_grad, list(itertools.accumulate(sizes[:-1])), self.axis)
         return _cast_each(parts, node.inputs)
 
@@ -261,8 +264,8 @@ def array_split(
     shape = check_tensor("array_split", a).shape
     axis = layout.normalize_axis(axis if dim is None else dim, len(shape), "array_split")
     size = shape[axis]
-    if isinstance(indices_or_sections, int):
-        sections = indices_or_sections
+    if not isinstance(indices_or_sections, (Sequence, np.ndarray)):
+        sections = int(indices_or_sections)
         if sections < 1:
             raise ValueError(f"[array_split] expected at least one section, got {sections}.")
         small, larger = divmod(size, sections)
@@ -316,12 +319,11 @@ def repeat(
         a, axis = reshape(a, a.size), 0
     axis = layout.normalize_axis(axis, a.ndim, "repeat")
     before, n, after = a.shape[:axis], a.shape[axis], a.shape[axis + 1 :]
-    if not isinstance(repeats, int):
+    if isinstance(repeats, (Sequence, np.ndarray)):
         if len(repeats) not in (1, n):
             raise ValueError(f"[repeat] expected one count or {n} of them, got {len(repeats)}.")
         positions = np.repeat(np.arange(n), repeats)
-        chosen: Tensor = a[(*(slice(None),) * axis, positions)]
-        return chosen
+        return take(a, positions, axis)
     if repeats < 0:
         raise ValueError(f"[repeat] expected a count >= 0, got {repeats}.")
     spread = broadcast_to(reshape(a, (*before, n, 1, *after)), (*before, n, repeats, *after))
@@ -342,8 +344,8 @@ def roll(
     if given is None:
         flat = roll(reshape(a, a.size), shifts, 0)
         return reshape(flat, shape)
-    rolled = (given,) if isinstance(given, int) else tuple(given)
-    steps = (shifts,) * len(rolled) if isinstance(shifts, int) else tuple(shifts)
+    rolled = tuple(given) if isinstance(given, Sequence) else (given,)
+    steps = tuple(shifts) if isinstance(shifts, Sequence) else (shifts,) * len(rolled)
     if len(steps) != len(rolled):
         raise ValueError(f"[roll] expected one shift per axis, got {steps} for axes {rolled}.")
     for i, step in zip(rolled, steps, strict=True):
@@ -363,7 +365,7 @@ class Dilate(TensorOp):
 
     linear = True
 
-    def __init__(self, axes: Axes, dilation: int):
+    def __init__(self, axes: int | Sequence[int], dilation: int):
         self.axes = axes
         self.dilation = dilation
 
@@ -384,7 +386,7 @@ class UnDilate(TensorOp):
 
     linear = True
 
-    def __init__(self, axes: Axes, dilation: int):
+    def __init__(self, axes: int | Sequence[int], dilation: int):
         self.axes = axes
         self.dilation = dilation
 
@@ -393,16 +395,16 @@ class UnDilate(TensorOp):
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         spaced = dilate(out_grad, self.axes, self.dilation)
-        shape = node.inputs[0].shape
-        if spaced.shape == shape:
+        x: Any = node.inputs[0]
+        if spaced.shape == x.shape:
             return spaced
         # n was no multiple of d + 1: the zeros after the last element are too many.
-        return crop(spaced, [(0, m - n) for n, m in zip(shape, spaced.shape, strict=True)])
+        return crop(spaced, [(0, m - n) for n, m in zip(x.shape, spaced.shape, strict=True)])
 
 
-def _existing(axes: Axes, ndim: int) -> set[int]:
+def _existing(axes: int | Sequence[int], ndim: int) -> set[int]:
     """The axes that are in range, from 0: others are ignored, as in the course."""
-    listed = range(ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
+    listed = axes if isinstance(axes, Sequence) else (axes,)
     return {i % ndim for i in listed if -ndim <= i < ndim}
 
 
@@ -418,11 +420,11 @@ def _check_dilation(op: str, dilation: int) -> int:
     return dilation
 
 
-def dilate(a: Tensor, axes: Axes, dilation: int) -> Tensor:
+def dilate(a: Tensor, axes: int | Sequence[int], dilation: int) -> Tensor:
     """`dilation` zeros after each element along the axes."""
     return Dilate(axes, _check_dilation("dilate", dilation))(check_tensor("dilate", a))
 
 
-def undilate(a: Tensor, axes: Axes, dilation: int) -> Tensor:
+def undilate(a: Tensor, axes: int | Sequence[int], dilation: int) -> Tensor:
     """Every (dilation + 1)-th element along the axes: the reverse of dilate."""
     return UnDilate(axes, _check_dilation("undilate", dilation))(check_tensor("undilate", a))

@@ -6,8 +6,10 @@ from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F
+from .arithmetic import multiply
 from .common import fit
 from .elementwise import pair
+from .movement import permute, reshape
 
 
 class MatMul(TensorOp):
@@ -77,21 +79,17 @@ def dot(a: Any, b: Any) -> Tensor:
     """NumPy's dot: the last axis of a with the last but one of b; products with 0-d tensors."""
     a, b = pair("dot", a, b)
     if a.ndim == 0 or b.ndim == 0:
-        product: Tensor = a * b
-        return product
+        return multiply(a, b)
     if b.ndim <= 2:
         return matmul(a, b)
     # (..., K) with (B..., K, N): b becomes one matrix (K, B... N).
     inner, batch, columns = b.shape[-2], b.shape[:-2], b.shape[-1]
     order = (b.ndim - 2, *range(b.ndim - 2), b.ndim - 1)
-    flat = b.permute(order).reshape(inner, F.size_of(batch) * columns)
-    result: Tensor = matmul(a, flat).reshape(*a.shape[:-1], *batch, columns)
-    return result
+    flat = reshape(permute(b, order), inner, F.size_of(batch) * columns)
+    return reshape(matmul(a, flat), *a.shape[:-1], *batch, columns)
 
 
 def outer(a: Any, b: Any) -> Tensor:
     """y[i, j] = a[i] b[j], of the flattened tensors."""
     a, b = pair("outer", a, b)
-    column, row = a.reshape(a.size, 1), b.reshape(1, b.size)
-    product: Tensor = column * row
-    return product
+    return multiply(reshape(a, a.size, 1), reshape(b, 1, b.size))

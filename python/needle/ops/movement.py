@@ -12,6 +12,7 @@ from ..autograd import Tensor, TensorOp
 from ..backend import BackendDevice, device_named
 from ..ndarray import functions as F, layout
 from .common import check_tensor, fit, one_of
+from .elementwise import astype
 
 Axes = int | Sequence[int] | None
 
@@ -36,7 +37,8 @@ class Reshape(TensorOp):
         return F.reshape(a, self.shape)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return reshape(out_grad, node.inputs[0].shape)
+        x: Any = node.inputs[0]
+        return reshape(out_grad, x.shape)
 
 
 def reshape(a: Tensor, *shape: Any) -> Tensor:
@@ -77,7 +79,7 @@ def expand_dims(a: Tensor, axes: Axes = None, *, axis: Axes = None, dim: Axes = 
     given = one_of("expand_dims", axes, axis, dim)
     if given is None:
         raise TypeError("[expand_dims] expected the position of the new axis, got none.")
-    count = 1 if isinstance(given, int) else len(given)
+    count = len(given) if isinstance(given, Sequence) else 1
     for i in layout.normalize_axes(given, len(shape) + count, "expand_dims"):
         shape.insert(i, 1)
     return reshape(a, tuple(shape))
@@ -98,7 +100,8 @@ class BroadcastTo(TensorOp):
         return F.broadcast_to(a, self.shape)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return fit(out_grad, node.inputs[0])
+        x: Any = node.inputs[0]
+        return fit(out_grad, x)
 
 
 def broadcast_to(a: Tensor, *shape: Any) -> Tensor:
@@ -225,8 +228,8 @@ class Diagonal(TensorOp):
         return F.diagonal(a, self.offset, self.axis1, self.axis2)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        shape = node.inputs[0].shape
-        return OnDiagonal(shape, self.offset, self.axis1, self.axis2)(out_grad)
+        x: Any = node.inputs[0]
+        return OnDiagonal(x.shape, self.offset, self.axis1, self.axis2)(out_grad)
 
 
 class OnDiagonal(TensorOp):
@@ -323,7 +326,8 @@ class ToDevice(TensorOp):
         return F.to_device(a, self.device)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return to(out_grad, node.inputs[0].device)
+        x: Any = node.inputs[0]
+        return to(out_grad, x.device)
 
 
 def to(a: Tensor, device: BackendDevice | str | None = None, dtype: Any = None) -> Tensor:
@@ -334,4 +338,4 @@ def to(a: Tensor, device: BackendDevice | str | None = None, dtype: Any = None) 
         if not target.enabled():
             raise ValueError(f"[to] expected a device of this machine, got {target}.")
         moved = ToDevice(target)(a)
-    return moved if dtype is None else moved.astype(dtype)
+    return moved if dtype is None else astype(moved, dtype)

@@ -14,10 +14,12 @@ from typing import Any, ClassVar
 from ..autograd import Tensor, TensorOp
 from ..dtype import DType, dtype_of, float32, float64
 from ..ndarray import functions as F, layout
+from .arithmetic import divide
 from .common import Scalar, check_tensor, fit, one_of, zeros_like
 from .compare import equal, not_equal, where
+from .elementwise import astype
 from .joining import Pad, piece
-from .movement import inverse_order
+from .movement import flip, inverse_order
 
 Axes = int | Sequence[int] | None
 
@@ -119,10 +121,10 @@ class Var(Reduction):
         self.correction = correction
 
     def compute(self, a: Any) -> Any:
-        wide = F.cast(a, accumulator(a.dtype))
-        average = F.binary("divide", F.reduce("sum", wide, self.axes, True), self.count(a.shape))
+        axes, wide = self.reduced(len(a.shape)), F.cast(a, accumulator(a.dtype))
+        average = F.binary("divide", F.reduce("sum", wide, axes, True), self.count(a.shape))
         squares = F.unary("square", F.binary("subtract", wide, average))
-        total = F.reduce("sum", squares, self.axes, self.keepdims)
+        total = F.reduce("sum", squares, axes, self.keepdims)
         return F.cast(F.binary("divide", total, self.freedom(a.shape)), averaged(a.dtype))
 
     def freedom(self, shape: Sequence[int]) -> float:
@@ -151,7 +153,8 @@ class Std(Var):
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
         # Where y = 0 every deviation is 0: any divisor but 0 gives the right gradient.
-        scale = out_grad / where(equal(node, 0), 1, node) / self.freedom(x.shape)
+        scale: Any = divide(out_grad, where(equal(node, 0), 1, node))
+        scale = scale / self.freedom(x.shape)
         return fit(self.spread(scale, x) * self.deviation(x), x)
 
 
@@ -187,7 +190,7 @@ class Extreme(Reduction):
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
-        chosen = equal(x, self.spread(node, x)).astype(out_grad.dtype)
+        chosen: Any = astype(equal(x, self.spread(node, x)), out_grad.dtype)
         share = self.spread(out_grad, x) / chosen.sum(self.axes, keepdims=True)
         return fit(share * chosen, x)
 
@@ -298,8 +301,9 @@ class CumSum(TensorOp):
         return F.scan("cumsum", a, self.axis)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        backwards: Any = cumsum(out_grad.flip(self.axis), self.axis)
-        return fit(backwards.flip(self.axis), node.inputs[0])
+        x: Any = node.inputs[0]
+        backwards = cumsum(flip(out_grad, self.axis), self.axis)
+        return fit(flip(backwards, self.axis), x)
 
 
 def _scanned(op: str, a: Tensor, *given: int | None) -> tuple[Any, int]:
@@ -395,7 +399,7 @@ def norm(
     The gradient is 0 where the norm is 0."""
     given = one_of("norm", axes, axis, dim)
     dtype = check_tensor("norm", a).dtype
-    x: Any = a.astype(accumulator(dtype))
+    x: Any = astype(a, accumulator(dtype))
     power = 2 if ord == "fro" else ord
     if not isinstance(power, (int, float)) or (power < 0 and power != -math.inf):
         raise ValueError(f"[norm] ord must be a number >= 0, inf, -inf or 'fro', got {ord!r}.")
@@ -405,13 +409,12 @@ def norm(
     elif power == -math.inf:
         result = min(x.abs(), given, keepdims)
     elif power == 0:
-        result = not_equal(x, 0).astype(x.dtype).sum(given, keepdims)
+        result = summation(astype(not_equal(x, 0), x.dtype), given, keepdims)
     elif power == 1:
         result = x.abs().sum(given, keepdims)
     else:
         result = _root(_powers(x, power).sum(given, keepdims), power)
-    cast: Tensor = result.astype(averaged(dtype))
-    return cast
+    return astype(result, averaged(dtype))
 
 
 def _powers(x: Any, power: float) -> Any:
@@ -419,7 +422,8 @@ def _powers(x: Any, power: float) -> Any:
     if power == 2:
         return x.square()
     zero = equal(x, 0)
-    return where(zero, 0, where(zero, 1, x).abs() ** power)
+    safe: Any = where(zero, 1, x)
+    return where(zero, 0, safe.abs() ** power)
 
 
 def _root(x: Any, power: float) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F, layout
+from .arithmetic import multiply
 from .common import check_tensor, fit, one_of
 from .compare import equal, where
-from .reduce import Axes, Reduction, accumulator, averaged
+from .reduce import Axes, Reduction, accumulator, averaged, summation
 
 
 class LogSumExp(Reduction):
@@ -73,9 +74,10 @@ class LogSoftmax(Normalizer):
         return F.cast(F.binary("subtract", below, F.unary("log", sums)), averaged(a.dtype))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
         y: Any = node
-        total = out_grad.sum(self.axes(y.ndim), keepdims=True)
-        return fit(out_grad - y.exp() * total, node.inputs[0])
+        total: Any = summation(out_grad, self.axes(x.ndim), keepdims=True)
+        return fit(out_grad - y.exp() * total, x)
 
 
 class Softmax(Normalizer):
@@ -88,9 +90,10 @@ class Softmax(Normalizer):
         return F.cast(F.binary("divide", powers, sums), averaged(a.dtype))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        weighted: Any = out_grad * node
-        total = weighted.sum(self.axes(node.ndim), keepdims=True)
-        return fit(weighted - total * node, node.inputs[0])
+        x: Any = node.inputs[0]
+        weighted: Any = multiply(out_grad, node)
+        total = weighted.sum(self.axes(x.ndim), keepdims=True)
+        return fit(weighted - total * node, x)
 
 
 def _axis(op: str, *given: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..autograd import Tensor, TensorOp, TensorTuple, TensorTupleOp
 from ..ndarray import functions as F
+from .arithmetic import add
 from .common import Scalar, check_tensor, fit, zeros_like
 
 
@@ -37,15 +38,16 @@ class TupleGetItem(TensorOp):
     def __call__(self, a: TensorTuple, fold_const: bool = True) -> Tensor:
         """The element itself when make_tuple built the tuple (and folding is wanted)."""
         if fold_const and isinstance(a.op, MakeTensorTuple):
-            element: Tensor = a.inputs[self.index]
-            return element
+            element: Any = a.inputs[self.index]
+            return element  # type: ignore[no-any-return]
         return super().__call__(a)
 
     def compute(self, arrays: Any) -> Any:
         return arrays[self.index]
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return PartialTuple.of({self.index: out_grad}, node.inputs[0])
+        whole: Any = node.inputs[0]
+        return PartialTuple.of({self.index: out_grad}, whole)
 
 
 def tuple_get_item(value: TensorTuple, index: int) -> Tensor:
@@ -98,7 +100,7 @@ def add_tuples(a: TensorTuple, b: TensorTuple) -> TensorTuple:
     if isinstance(a, PartialTuple) and isinstance(b, PartialTuple):
         parts = dict(a.parts)
         for i, part in b.parts.items():
-            parts[i] = parts[i] + part if i in parts else part
+            parts[i] = add(parts[i], part) if i in parts else part
         return PartialTuple.of(parts, a.whole)
     return make_tuple(*(x + y for x, y in zip(a.tuple(), b.tuple(), strict=True)))
 
@@ -123,7 +125,7 @@ class FusedAddScalars(TensorTupleOp):
         return F.binary("add", a, self.c0), F.binary("add", a, self.c1)
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
-        (x,) = node.inputs
+        x: Any = node.inputs[0]
         return fit(out_grad[0] + out_grad[1], x)
 
 

@@ -50,7 +50,9 @@ docs: $(VENV)/installed $(VENV)/with-test $(VENV)/with-docs ## run the docs' exa
 	$(PY) tools/build_site.py build/site
 
 wheel: $(VENV)/with-build ## build dist/needle_dl-*.whl
+	rm -rf dist
 	$(PY) -m pip wheel -q --no-deps --no-build-isolation -Cbuild-dir=build/wheel -w dist .
+	$(PY) tools/check_wheel.py dist/needle_dl-*.whl
 
 # Checks of the native core ------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The documentation as a small static site: README, docs/*.md and the public names' docstrings.
 
-python tools/build_site.py build/site
+Usage: python tools/build_site.py build/site
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Is everything in the wheel that users need, and nothing that they do not?
 
-python tools/check_wheel.py dist/needle_dl-*.whl
+Usage: python tools/check_wheel.py dist/needle_dl-*.whl
 """
 
 from __future__ import annotations

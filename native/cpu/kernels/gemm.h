@@ -1,8 +1,8 @@
 // C = A B for strided matrices: one register-blocked microkernel over packed panels.
 //
-// A is cut into panels of kRows rows and B into panels of kCols columns, both stored k-major, so the
-// microkernel reads them straight through. Blocks of kDepth along k keep the panels in cache. Threads
-// share out the tiles of C; nothing splits k, so results do not depend on their number.
+// A is cut into panels of kRows rows and B into panels of kCols columns, both stored k-major, so
+// the microkernel reads them straight through. Blocks of kDepth along k keep the panels in cache.
+// Threads share out the tiles of C; nothing splits k, so results do not depend on their number.
 #pragma once
 
 #include "loops.h"
@@ -54,6 +54,9 @@ struct Result {
 template <class T, int Rows, int Vecs>
 void multiply_panels(int64_t depth, const T* a, const T* b, int64_t b_step, T* c, int64_t c_step,
                      bool accumulate) {
+  for (int i = 0; i < Rows; ++i) {
+    for (int j = 0; j < Vecs; ++j) __builtin_prefetch(c + i * c_step + j * kLanes<T>, 1);
+  }
   Vec<T> acc[Rows][Vecs] = {};
   for (int64_t k = 0; k < depth; ++k, a += Rows, b += b_step) {
     Vec<T> row[Vecs];
@@ -220,7 +223,8 @@ class Gemm {
 
   void run_region() {
     const int64_t a_panels = ceil_div(rows_, kRows), b_panels = ceil_div(cols_, kCols<T>);
-    const int64_t tiles_down = ceil_div(rows_, kTileRows), tiles_across = ceil_div(cols_, kTileCols);
+    const int64_t tiles_down = ceil_div(rows_, kTileRows);
+    const int64_t tiles_across = ceil_div(cols_, kTileCols);
     tile_rows_ = ceil_div(ceil_div(rows_, tiles_down), kRows) * kRows;
     tile_cols_ = ceil_div(ceil_div(cols_, tiles_across), kCols<T>) * kCols<T>;
     for (k0_ = 0; k0_ < k_; k0_ += depth_) {
@@ -238,8 +242,8 @@ class Gemm {
   void pack_a(int64_t panel) {
     const int64_t i = panel * kRows, rows = min_of(kRows, rows_ - i);
     const char* from = a_.data + (row0_ + i) * a_.row_stride + k0_ * a_.col_stride;
-    pack_panel<T, kRows>(packed_a_ + i * depth_, a_.source, from, a_.row_stride, a_.col_stride, rows,
-                         rows, depth_);
+    pack_panel<T, kRows>(packed_a_ + i * depth_, a_.source, from, a_.row_stride, a_.col_stride,
+                         rows, rows, depth_);
   }
 
   void pack_b(int64_t panel) {

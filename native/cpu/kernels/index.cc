@@ -1,5 +1,5 @@
-// gather and scatter by integer index arrays. Positions j run over the index arrays, in C order; each
-// names a place along the indexed axes, from which the *rest* of the axes is moved.
+// gather and scatter by integer index arrays. Positions j run over the index arrays, in C order;
+// each names a place along the indexed axes, from which the *rest* of the axes is moved.
 
 #include "alias.h"
 #include "entries.h"
@@ -136,7 +136,7 @@ struct Add {
     if constexpr (is_same<E, bool_t>) {
       to->byte |= from->byte;
     } else {
-      using T = Wrapping<E>;
+      using T = Wrapping<Compute<E>>;
       *to = static_cast<E>(static_cast<T>(*to) + static_cast<T>(*from));
     }
   }
@@ -188,8 +188,8 @@ bool is_contiguous(const Nest<2>& rest) {
 
 // Positions are independent: tasks take ranges of them, or pieces of the rest when it is long.
 template <class E>
-void gather_items(const View& out, const View& a, const Positions& positions, const Nest<1>& leading,
-                  const Nest<2>& rest) {
+void gather_items(const View& out, const View& a, const Positions& positions,
+                  const Nest<1>& leading, const Nest<2>& rest) {
   const int64_t piece = min_of(rest.size, kGrain), pieces = ceil_div(rest.size, piece);
   const int64_t grain = pieces > 1 ? 1 : max_of(1, kGrain / piece);
   const bool contiguous = is_contiguous<E>(rest);

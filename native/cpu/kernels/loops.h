@@ -39,10 +39,15 @@ inline void with_dtype(DType dtype, F&& body) {
   }
 }
 
-// The type that elements are computed in: half types in float, bool as a byte of 0 or 1.
-template <class T>
+// The type that elements of E are computed in: float, double, int32_t or int64_t. Narrow integers
+// wrap around when they are stored.
+template <class E>
 struct ComputeOf {
-  using type = T;
+  using type = int32_t;
+};
+template <>
+struct ComputeOf<float> {
+  using type = float;
 };
 template <>
 struct ComputeOf<f16_t> {
@@ -53,11 +58,15 @@ struct ComputeOf<bf16_t> {
   using type = float;
 };
 template <>
-struct ComputeOf<bool_t> {
-  using type = uint8_t;
+struct ComputeOf<double> {
+  using type = double;
 };
-template <class T>
-using Compute = typename ComputeOf<T>::type;
+template <>
+struct ComputeOf<int64_t> {
+  using type = int64_t;
+};
+template <class E>
+using Compute = typename ComputeOf<E>::type;
 
 // How a value of an element type is held while computing.
 template <class T>
@@ -66,18 +75,10 @@ template <class T>
 }
 [[gnu::always_inline]] inline uint8_t held(bool_t x) { return x.byte; }
 
-// The unsigned type of the same size, in which sums and products wrap around.
+// The compute type in which sums and products wrap around.
 template <class T>
 struct WrapOf {
   using type = T;
-};
-template <>
-struct WrapOf<int8_t> {
-  using type = uint8_t;
-};
-template <>
-struct WrapOf<int16_t> {
-  using type = uint16_t;
 };
 template <>
 struct WrapOf<int32_t> {
@@ -184,8 +185,8 @@ class Cursor {
   int64_t index_[kMaxDims];
 };
 
-// Calls body(offsets, strides, i, n) for positions [begin, end) of a nest, a run along the innermost
-// axis at a time: n positions from i on, each `strides` bytes after the one before.
+// Calls body(offsets, strides, i, n) for positions [begin, end) of a nest, a run along the
+// innermost axis at a time: n positions from i on, each `strides` bytes after the one before.
 template <int N, class F>
 void for_each_run(const Nest<N>& nest, int64_t begin, int64_t end, F&& body) {
   if (begin >= end) return;
@@ -212,23 +213,57 @@ using LoadFn = void (*)(T* tile, const char* from, int64_t stride, int64_t n);
 template <class T>
 using StoreFn = void (*)(char* to, int64_t stride, const T* tile, int64_t n);
 
+// Between contiguous halves and floats, as far as whole vectors go; gives how many were converted.
+// Compilers vectorise the other casts by themselves.
+inline int64_t convert_vectors(float* to, const f16_t* from, int64_t n) {
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= n; i += 8) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
+  }
+#else
+  (void)to, (void)from, (void)n;
+#endif
+  return i;
+}
+
+inline int64_t convert_vectors(f16_t* to, const float* from, int64_t n) {
+  int64_t i = 0;
+#if defined(__F16C__)
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), kNearest);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), halves);
+  }
+#else
+  (void)to, (void)from, (void)n;
+#endif
+  return i;
+}
+
 template <class T, class As, class From>
 void load_tile(T* __restrict tile, const char* from, int64_t stride, int64_t n) {
+  const auto element = [](const From& x) { return static_cast<T>(held(cast<As>(x))); };
   if (stride == static_cast<int64_t>(sizeof(From))) {
     const From* source = reinterpret_cast<const From*>(from);
-    for (int64_t i = 0; i < n; ++i) tile[i] = static_cast<T>(held(cast<As>(source[i])));
+    int64_t i = 0;
+    if constexpr (is_same<T, float> && is_same<From, f16_t>) i = convert_vectors(tile, source, n);
+    for (; i < n; ++i) tile[i] = element(source[i]);
     return;
   }
   for (int64_t i = 0; i < n; ++i, from += stride) {
-    tile[i] = static_cast<T>(held(cast<As>(*reinterpret_cast<const From*>(from))));
+    tile[i] = element(*reinterpret_cast<const From*>(from));
   }
 }
 
 template <class To, class T>
-void store_tile(char* to, int64_t stride, const T* tile, int64_t n) {
+void store_tile(char* to, int64_t stride, const T* __restrict tile, int64_t n) {
   if (stride == static_cast<int64_t>(sizeof(To))) {
     To* target = reinterpret_cast<To*>(to);
-    for (int64_t i = 0; i < n; ++i) target[i] = cast<To>(tile[i]);
+    int64_t i = 0;
+    if constexpr (is_same<T, float> && is_same<To, f16_t>) i = convert_vectors(target, tile, n);
+    for (; i < n; ++i) target[i] = cast<To>(tile[i]);
     return;
   }
   for (int64_t i = 0; i < n; ++i, to += stride) {

@@ -10,9 +10,9 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 15;       // multiplications worth a task
 constexpr int64_t kFewRows = 4;           // up to here, dot products read b as it lies
-constexpr int64_t kGridSize = 1 << 18;    // results up to here are cut into products
-constexpr int64_t kGridWork = 1 << 19;    // of at least so many multiplications,
-constexpr int64_t kGridTasks = 16;        // and at most so many
+constexpr int64_t kGridSize = 1 << 16;    // results up to here are cut into products
+constexpr int64_t kGridWork = 1 << 20;    // of at least so many multiplications,
+constexpr int64_t kGridTasks = 8;         // and at most so many
 constexpr int64_t kOwnThreads = 1 << 23;  // products from here on are threaded inside
 constexpr int64_t kManyProducts = 32;     // batches from here on are threaded over the products
 
@@ -216,13 +216,16 @@ void multiply_batch(Product<T> p, Nest<3> batch) {
   parallel_for(batch.size, max_of(1, kGrain / max_of(1, work)), run);
 }
 
-// T computes, As is the element type that T stands for, E is what memory holds.
-template <class T, class As, class E>
+// Integers wrap around; a bool product is a count, then "not zero".
+template <class E>
 void matmul_as(const View& out, const View& a, const View& b) {
+  using As = Compute<E>;
+  using T = Wrapping<As>;
   const int row = out.ndim - 2, col = out.ndim - 1;
   Nest<3> batch;
   for (int axis = 0; axis < row; ++axis) {
-    batch.push(out.shape[axis], {byte_stride(out, axis), byte_stride(a, axis), byte_stride(b, axis)});
+    batch.push(out.shape[axis],
+               {byte_stride(out, axis), byte_stride(a, axis), byte_stride(b, axis)});
   }
   const Source<T> source = {load_tile<T, As, E>, is_same<As, E>};
   const Product<T> product = {
@@ -233,28 +236,14 @@ void matmul_as(const View& out, const View& a, const View& b) {
   multiply_batch(product, batch);
 }
 
-// Integers of up to 32 bits wrap alike in uint32; a bool product is a count, then "not zero".
-void matmul_of(const View& out, const View& a, const View& b) {
-  with_dtype(out.dtype, [&](auto tag) {
-    using E = typename decltype(tag)::type;
-    if constexpr (is_same<E, double>) {
-      matmul_as<double, double, E>(out, a, b);
-    } else if constexpr (is_same<Compute<E>, float>) {
-      matmul_as<float, float, E>(out, a, b);
-    } else if constexpr (sizeof(E) == 8) {
-      matmul_as<uint64_t, int64_t, E>(out, a, b);
-    } else {
-      matmul_as<uint32_t, int32_t, E>(out, a, b);
-    }
-  });
-}
-
 }  // namespace
 
 void matmul(const View& out, const View& a, const View& b) {
   if (out.size() == 0) return;
   const Unaliased left(a, out), right(b, out);
-  matmul_of(out, left.view(), right.view());
+  with_dtype(out.dtype, [&](auto tag) {
+    matmul_as<typename decltype(tag)::type>(out, left.view(), right.view());
+  });
 }
 
 }  // namespace NEEDLE_ISA

@@ -1,8 +1,8 @@
 // Reductions over any set of axes, argmax/argmin and cumulative sums along one.
 //
 // Axes are sorted by how far a steps along them. When the innermost one is reduced, an output is
-// the reduction of *rows*; when it is kept, a tile of neighbouring outputs takes *columns* together.
-// Work is cut by shape alone, so results do not depend on the number of threads.
+// the reduction of *rows*; when it is kept, a tile of neighbouring outputs takes *columns*
+// together. Work is cut by shape alone, so results do not depend on the number of threads.
 
 #include "entries.h"
 #include "reduce_ops.h"
@@ -49,42 +49,57 @@ bool prefers_columns(const Nest<2>& kept, int64_t reduced, int64_t reduced_strid
   return short_rows || kept_stride < distance_of(reduced_stride);
 }
 
+// How the axes of a reduction are walked.
+struct Plan {
+  Nest<2> outer, reduced;  // strides of a and of out
+  bool by_columns;
+  int64_t count;      // elements that each output reduces
+  int64_t row = 1;    // rows: the length of the innermost reduced axis
+  int64_t width = 1;  // columns: the length of the innermost kept axis
+  int64_t fold = 1;   // columns: narrow rows that are taken as one
+  int64_t tiles;      // tiles in width
+  int64_t steps[2];   // strides of a and of out along the innermost axis
+
+  [[gnu::noinline]] Plan(const View& out, const View& a) {
+    outer = sorted_axes(a, out, [&](int axis) { return out.shape[axis] != 1; });
+    reduced = sorted_axes(a, out, [&](int axis) { return out.shape[axis] == 1; });
+    count = reduced.size;
+    const int last = reduced.ndim - 1;
+    by_columns = last < 0 || prefers_columns(outer, reduced.shape[last], reduced.strides[last][0]);
+    if (by_columns) {
+      width = outer.pop(steps);
+      const bool is_even = reduced.ndim == 1 && reduced.strides[0][0] == width * steps[0];
+      if (is_even && width > 0) fold = max_of(1, kTile / 4 / width);
+    } else {
+      row = reduced.pop(steps);
+      steps[1] = 0;
+    }
+    tiles = ceil_div(width, kTile);
+  }
+};
+
 template <class Op, class T>
 class Reduction {
  public:
   using Total = typename Op::template Total<T>;
 
   Reduction(const View& out, const View& a, Source<T> source, StoreFn<Total> store)
-      : out_(out.data), from_(a.data), source_(source), store_(store) {
-    outer_ = sorted_axes(a, out, [&](int axis) { return out.shape[axis] != 1; });
-    reduced_ = sorted_axes(a, out, [&](int axis) { return out.shape[axis] == 1; });
-    const int last = reduced_.ndim - 1;
-    by_columns_ = last < 0 || prefers_columns(outer_, reduced_.shape[last], reduced_.strides[last][0]);
-    if (by_columns_) {
-      width_ = outer_.pop(steps_);
-      count_ = reduced_.size;
-    } else {
-      count_ = reduced_.size;
-      row_ = reduced_.pop(steps_);
-      steps_[1] = 0;
-    }
-    tiles_ = ceil_div(width_, kTile);
-  }
+      : plan_(out, a), out_(out.data), from_(a.data), source_(source), store_(store) {}
 
   void run() {
-    const int64_t units = outer_.size * tiles_, unit_width = min_of(width_, kTile);
+    const int64_t units = plan_.outer.size * plan_.tiles, unit_width = min_of(plan_.width, kTile);
     if (units == 0) return;
-    const int64_t total = outer_.size * width_ * count_;
+    const int64_t total = plan_.outer.size * plan_.width * plan_.count;
     const int64_t wanted = min_of(total / kGrain, kChunkedTasks / units);
-    if (wanted > 1 && count_ > 1) return run_chunked(units, unit_width, wanted);
-    const int64_t grain = max_of(1, kGrain / max_of(1, unit_width * count_));
+    if (wanted > 1 && plan_.count > 1) return run_chunked(units, unit_width, wanted);
+    const int64_t grain = max_of(1, kGrain / max_of(1, unit_width * plan_.count));
     parallel_for(units, grain, [&](int64_t begin, int64_t end) {
       Total totals[kTile];
-      Cursor<2> at(outer_, begin / tiles_);
+      Cursor<2> at(plan_.outer, begin / plan_.tiles);
       for (int64_t unit = begin; unit < end; ++unit) {
-        reduce_unit(totals, at.offset[0], unit % tiles_, 0, count_);
-        finish_unit(totals, at.offset[1], unit % tiles_);
-        if ((unit + 1) % tiles_ == 0) at.next();
+        reduce_unit(totals, at.offset[0], unit % plan_.tiles, 0, plan_.count);
+        finish_unit(totals, at.offset[1], unit % plan_.tiles);
+        if ((unit + 1) % plan_.tiles == 0) at.next();
       }
     });
   }
@@ -92,99 +107,125 @@ class Reduction {
  private:
   // Few outputs of many elements: the reduced range is cut into chunks, combined in order.
   void run_chunked(int64_t units, int64_t unit_width, int64_t wanted) {
-    const int64_t multiple = by_columns_ ? kStretch : kBlock;
-    const int64_t length = ceil_div(ceil_div(count_, wanted), multiple) * multiple;
-    const int64_t chunks = ceil_div(count_, length);
+    const int64_t multiple = plan_.by_columns ? kStretch : kBlock;
+    const int64_t length = ceil_div(ceil_div(plan_.count, wanted), multiple) * multiple;
+    const int64_t chunks = ceil_div(plan_.count, length);
     Scratch<4096> scratch(chunks * units * unit_width * static_cast<int64_t>(sizeof(Total)));
     Total* const partial = scratch.template as<Total>();
     parallel_for(chunks * units, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t unit = task % units, first = task / units * length;
-        const Cursor<2> at(outer_, unit / tiles_);
-        reduce_unit(partial + task * unit_width, at.offset[0], unit % tiles_, first,
-                    min_of(first + length, count_));
+        const Cursor<2> at(plan_.outer, unit / plan_.tiles);
+        reduce_unit(partial + task * unit_width, at.offset[0], unit % plan_.tiles, first,
+                    min_of(first + length, plan_.count));
       }
     });
     for (int64_t unit = 0; unit < units; ++unit) {
       Total* const totals = partial + unit * unit_width;
-      const int64_t n = tile_width(unit % tiles_);
+      const int64_t n = tile_width(unit % plan_.tiles);
       for (int64_t chunk = 1; chunk < chunks; ++chunk) {
         const Total* part = totals + chunk * units * unit_width;
         for (int64_t i = 0; i < n; ++i) totals[i] = Op::apply(totals[i], part[i]);
       }
-      finish_unit(totals, Cursor<2>(outer_, unit / tiles_).offset[1], unit % tiles_);
+      finish_unit(totals, Cursor<2>(plan_.outer, unit / plan_.tiles).offset[1], unit % plan_.tiles);
     }
   }
 
-  int64_t tile_width(int64_t tile) const { return min_of(kTile, width_ - tile * kTile); }
+  int64_t tile_width(int64_t tile) const { return min_of(kTile, plan_.width - tile * kTile); }
 
   void reduce_unit(Total* totals, int64_t offset, int64_t tile, int64_t begin, int64_t end) const {
-    if (by_columns_) {
-      reduce_columns(totals, from_ + offset + tile * kTile * steps_[0], tile_width(tile), begin, end);
+    if (plan_.by_columns) {
+      const char* const from = from_ + offset + tile * kTile * plan_.steps[0];
+      reduce_columns(totals, from, tile_width(tile), begin, end);
     } else {
       totals[0] = reduce_rows_of(from_ + offset, begin, end);
     }
   }
 
   void finish_unit(const Total* totals, int64_t offset, int64_t tile) const {
-    store_(out_ + offset + tile * kTile * steps_[1], steps_[1], totals, tile_width(tile));
+    store_(out_ + offset + tile * kTile * plan_.steps[1], plan_.steps[1], totals, tile_width(tile));
   }
 
-  // One output: elements [begin, end) of the reduced axes, which are rows of row_ elements.
-  Total reduce_rows_of(const char* from, int64_t begin, int64_t end) const {
+  // One output: elements [begin, end) of the reduced axes, which are rows of plan_.row elements.
+  [[gnu::noinline]] Total reduce_rows_of(const char* from, int64_t begin, int64_t end) const {
     Total total = Op::template identity<Total>();
     if (begin >= end) return total;
     T buffer[kBlock];
-    Cursor<2> row(reduced_, begin / row_);
-    for (int64_t column = begin % row_; begin < end; column = 0, row.next()) {
-      const int64_t stop = min_of(row_, column + end - begin);
+    Cursor<2> row(plan_.reduced, begin / plan_.row);
+    for (int64_t column = begin % plan_.row; begin < end; column = 0, row.next()) {
+      const int64_t stop = min_of(plan_.row, column + end - begin);
       begin += stop - column;
       for (; column < stop; column += kBlock) {
         const int64_t n = min_of(kBlock, stop - column);
-        const T* x = source_.tile(from + row.offset[0] + column * steps_[0], steps_[0], n, buffer);
+        const char* const at = from + row.offset[0] + column * plan_.steps[0];
+        const T* const x = source_.tile(at, plan_.steps[0], n, buffer);
         total = Op::apply(total, static_cast<Total>(reduce_block<Op>(x, n)));
       }
     }
     return total;
   }
 
-  // n outputs side by side: rows [begin, end) of the reduced axes, a stretch of rows at a time so
-  // that float sums stay accurate.
-  void reduce_columns(Total* totals, const char* from, int64_t n, int64_t begin, int64_t end) const {
-    T acc[kTile], buffers[4][kTile];
+  // n outputs side by side: rows [begin, end) of the reduced axes.
+  [[gnu::noinline]] void reduce_columns(Total* totals, const char* from, int64_t n, int64_t begin,
+                                        int64_t end) const {
+    if (plan_.fold > 1) {
+      return reduce_folded(totals, from + begin * n * plan_.steps[0], n, end - begin);
+    }
     for (int64_t i = 0; i < n; ++i) totals[i] = Op::template identity<Total>();
     if (begin >= end) return;
-    Cursor<2> row(reduced_, begin);
-    const auto next_row = [&](int slot) {
-      const T* x = source_.tile(from + row.offset[0], steps_[0], n, buffers[slot]);
+    Cursor<2> row(plan_.reduced, begin);
+    add_rows(totals, n, end - begin, [&](T* buffer) {
+      const T* x = source_.tile(from + row.offset[0], plan_.steps[0], n, buffer);
       row.next();
       return x;
-    };
-    while (begin < end) {
-      const int64_t stop = min_of(end, begin + kStretch);
+    });
+  }
+
+  // Narrow rows that follow each other in memory: several make one row, and the outputs are brought
+  // together at the end.
+  void reduce_folded(Total* totals, const char* from, int64_t n, int64_t rows) const {
+    const int64_t width = n * plan_.fold, row_bytes = width * plan_.steps[0];
+    Total wide[kTile];
+    for (int64_t i = 0; i < width; ++i) wide[i] = Op::template identity<Total>();
+    add_rows(wide, width, rows / plan_.fold, [&](T* buffer) {
+      const T* x = source_.tile(from, plan_.steps[0], width, buffer);
+      from += row_bytes;
+      return x;
+    });
+    const int64_t rest = rows % plan_.fold * n;
+    add_rows(wide, rest, rest > 0, [&](T* buffer) {
+      return source_.tile(from, plan_.steps[0], rest, buffer);
+    });
+    for (int64_t i = 0; i < n; ++i) totals[i] = wide[i];
+    for (int64_t i = n; i < width; ++i) totals[i % n] = Op::apply(totals[i % n], wide[i]);
+  }
+
+  // Adds rows of n elements, each read by next_row(buffer), to totals: a stretch of rows at a time,
+  // so that float sums stay accurate.
+  template <class NextRow>
+  void add_rows(Total* totals, int64_t n, int64_t rows, NextRow&& next_row) const {
+    T acc[kTile], buffers[4][kTile];
+    while (rows > 0) {
+      int64_t stretch = min_of(rows, kStretch);
+      rows -= stretch;
       for (int64_t i = 0; i < n; ++i) acc[i] = Op::template identity<T>();
-      for (; begin + 4 <= stop; begin += 4) {
-        const T *x0 = next_row(0), *x1 = next_row(1), *x2 = next_row(2), *x3 = next_row(3);
+      for (; stretch >= 4; stretch -= 4) {
+        const T *x0 = next_row(buffers[0]), *x1 = next_row(buffers[1]);
+        const T *x2 = next_row(buffers[2]), *x3 = next_row(buffers[3]);
         reduce_rows<Op>(acc, x0, x1, x2, x3, n);
       }
-      for (; begin < stop; ++begin) reduce_row<Op>(acc, next_row(0), n);
+      for (; stretch > 0; --stretch) reduce_row<Op>(acc, next_row(buffers[0]), n);
       for (int64_t i = 0; i < n; ++i) {
         totals[i] = Op::apply(totals[i], static_cast<Total>(acc[i]));
       }
     }
   }
 
+  Plan plan_;
   char* out_;
   const char* from_;
   Source<T> source_;
   StoreFn<Total> store_;
-  Nest<2> outer_, reduced_;  // strides of a and of out
-  bool by_columns_;
-  int64_t count_;           // elements that each output reduces
-  int64_t row_ = 1;         // rows: the length of the innermost reduced axis
-  int64_t width_ = 1;       // columns: the length of the innermost kept axis
-  int64_t tiles_;           // tiles in width_
-  int64_t steps_[2];        // strides of a and of out along the innermost axis
 };
 
 template <class Op, class T, class As, class Out>
@@ -236,7 +277,7 @@ struct AxisWalk {
   int64_t steps[2] = {};
   bool by_columns;
 
-  AxisWalk(const View& out, const View& a, int along) : n(a.shape[along]) {
+  [[gnu::noinline]] AxisWalk(const View& out, const View& a, int along) : n(a.shape[along]) {
     axis[0] = byte_stride(a, along);
     axis[1] = byte_stride(out, along);
     outer = sorted_axes(a, out, [&](int other) { return other != along; });
@@ -273,6 +314,22 @@ template <class Op, class T>
   return Op::is_better(challenger, best) | ((challenger != challenger) & (best == best));
 }
 
+// The first place of a value that is among x, where NaN equals NaN; 64 elements at a time first.
+template <class T>
+int64_t first_of(const T* x, int64_t n, T value) {
+  const auto is_it = [value](T element) {
+    return (element == value) | ((element != element) & (value != value));
+  };
+  int64_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    T found = 0;
+    for (int64_t j = 0; j < 64; ++j) found = is_it(x[i + j]) ? T{1} : found;
+    if (found != 0) break;
+  }
+  while (!is_it(x[i])) ++i;
+  return i;
+}
+
 // The best of elements [begin, end) of a row: the first best block, then the place in it.
 template <class Op, class T>
 Best<T> best_of_row(const Source<T>& source, const char* from, int64_t stride, int64_t begin,
@@ -286,10 +343,7 @@ Best<T> best_of_row(const Source<T>& source, const char* from, int64_t stride, i
     const T value = reduce_block<Op>(block(start), min_of(kBlock, end - start));
     if (beats<Op>(value, best.value)) best = {value, start};
   }
-  const T* x = block(best.index);
-  int64_t i = 0;
-  while (x[i] != best.value && (x[i] == x[i] || best.value == best.value)) ++i;
-  best.index += i;
+  best.index += first_of(block(best.index), min_of(kBlock, end - best.index), best.value);
   return best;
 }
 
@@ -353,8 +407,7 @@ template <class Op>
 void arg_reduce_with(const View& out, const View& a, int axis) {
   with_dtype(a.dtype, [&](auto tag) {
     using T = Compute<typename decltype(tag)::type>;
-    using As = std::conditional_t<is_same<decltype(tag), Tag<bool_t>>, bool_t, T>;
-    arg_reduce_as<Op, T>(out, a, axis, source_of<T, As>(a.dtype));
+    arg_reduce_as<Op, T>(out, a, axis, source_of<T, T>(a.dtype));
   });
 }
 
@@ -396,7 +449,7 @@ void scan_with(const View& out, const View& a, int axis) {
     } else if constexpr (is_floating<Compute<Out>>) {
       scan_as<Op, double, double, Out>(out, a, axis);
     } else {
-      scan_as<Op, Wrapping<Out>, Out, Out>(out, a, axis);
+      scan_as<Op, Wrapping<Compute<Out>>, Compute<Out>, Out>(out, a, axis);
     }
   });
 }

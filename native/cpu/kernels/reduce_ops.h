@@ -39,7 +39,6 @@ struct Prod {
   }
   template <class T>
   [[gnu::always_inline]] static T apply(T a, T b) {
-    if constexpr (is_same<T, uint16_t>) return static_cast<T>(uint32_t{a} * b);
     return static_cast<T>(a * b);
   }
 };
@@ -84,33 +83,58 @@ struct Min {
 // A block is short enough for float sums to lose little; blocks are added up in double.
 constexpr int64_t kBlock = 1024;
 
-// Reduces n <= kBlock contiguous elements. Element i goes to lane i % kWidth, then the lanes meet
-// in a tree: the order of operations is the same on every instruction set.
-template <class Op, class T>
-T reduce_block(const T* x, int64_t n) {
-  constexpr int kWidth = 256 / sizeof(T), kVecs = kWidth / kLanes<T>;
-  alignas(64) T lanes[kWidth];
-  int64_t i = 0;
-  if (n >= kWidth) {
-    Vec<T> acc[kVecs];
-    for (int v = 0; v < kVecs; ++v) acc[v] = load(x + v * kLanes<T>);
-    for (i = kWidth; i + kWidth <= n; i += kWidth) {
-#pragma GCC unroll 16
-      for (int v = 0; v < kVecs; ++v) {
-        acc[v] = Op::apply(acc[v], load(x + i + v * kLanes<T>));
+// The lanes of a vector meet in a tree: lane i and lane i + half, then again in the lower half.
+template <class Op, class T, int Bytes, class V>
+[[gnu::always_inline]] inline T reduce_lanes(V v) {
+  if constexpr (Bytes > 16) {
+    typedef T Half __attribute__((vector_size(Bytes / 2)));
+    Half halves[2];
+    __builtin_memcpy(halves, &v, sizeof halves);
+    return reduce_lanes<Op, T, Bytes / 2>(Op::apply(halves[0], halves[1]));
+  } else {
+    T lanes[16 / sizeof(T)];
+    __builtin_memcpy(lanes, &v, sizeof lanes);
+#pragma GCC unroll 4
+    for (int half = 8 / sizeof(T); half > 0; half /= 2) {
+      for (int lane = 0; lane < half; ++lane) {
+        lanes[lane] = Op::apply(lanes[lane], lanes[lane + half]);
       }
     }
-    for (int v = 0; v < kVecs; ++v) store(lanes + v * kLanes<T>, acc[v]);
-  } else {
-    for (int lane = 0; lane < kWidth; ++lane) lanes[lane] = Op::template identity<T>();
+    return lanes[0];
   }
-  for (int lane = 0; i < n; ++i, ++lane) lanes[lane] = Op::apply(lanes[lane], x[i]);
-  for (int half = kWidth / 2; half > 0; half /= 2) {
-    for (int lane = 0; lane < half; ++lane) {
-      lanes[lane] = Op::apply(lanes[lane], lanes[lane + half]);
+}
+
+// Reduces n <= kBlock contiguous elements. Element i goes to lane i % (256 bytes), then the lanes
+// meet in a tree: the order of operations is the same on every instruction set.
+template <class Op, class T>
+T reduce_block(const T* x, int64_t n) {
+  constexpr int kVecs = 256 / kVecBytes, kWidth = kVecs * kLanes<T>;
+  const Vec<T> identity = splat(Op::template identity<T>());
+  Vec<T> acc[kVecs];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVecs; ++v) acc[v] = identity;
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVecs; ++v) acc[v] = Op::apply(acc[v], load(x + i + v * kLanes<T>));
+  }
+#pragma GCC unroll 16
+  for (int v = 0; v < kVecs; ++v, i += kLanes<T>) {
+    if (i >= n) break;
+    Vec<T> last = identity;
+    if (i + kLanes<T> <= n) {
+      last = load(x + i);
+    } else {
+      __builtin_memcpy(&last, x + i, (n - i) * sizeof(T));
     }
+    acc[v] = Op::apply(acc[v], last);
   }
-  return lanes[0];
+#pragma GCC unroll 4
+  for (int half = kVecs / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int v = 0; v < half; ++v) acc[v] = Op::apply(acc[v], acc[v + half]);
+  }
+  return reduce_lanes<Op, T, kVecBytes>(acc[0]);
 }
 
 // acc[i] = acc[i] op x0[i] op ... op x3[i]: four rows at a time spare three passes over acc.

@@ -56,7 +56,7 @@ int64_t rank_of(Key value, const char* sorted, int64_t stride, int64_t n, bool r
   while (n > 0) {
     const int64_t half = n / 2;
     const E element = *reinterpret_cast<const E*>(sorted + (first + half) * stride);
-    const Key key = key_of(cast<Ordered<E>>(element));
+    const Key key = key_of(cast<Compute<E>>(element));
     const bool before = right ? key <= value : key < value;
     first = before ? first + half + 1 : first;
     n = before ? n - half - 1 : half;
@@ -77,7 +77,7 @@ int64_t count_true(const uint8_t* truth, int64_t n) {
 void argsort(const View& out, const View& a, int axis, bool descending) {
   if (a.size() == 0) return;
   with_dtype(a.dtype, [&](auto tag) {
-    argsort_rows<Ordered<typename decltype(tag)::type>>(out, a, axis, descending);
+    argsort_rows<Compute<typename decltype(tag)::type>>(out, a, axis, descending);
   });
 }
 
@@ -92,7 +92,7 @@ void searchsorted(const View& out, const View& sorted, const View& values, bool 
       for_each_run(nest, begin, end, [&](auto& offsets, auto& strides, int64_t, int64_t n) {
         for (int64_t i = 0; i < n; ++i) {
           const char* from = values.data + offsets[1] + i * strides[1];
-          const auto value = key_of(cast<Ordered<E>>(*reinterpret_cast<const E*>(from)));
+          const auto value = key_of(cast<Compute<E>>(*reinterpret_cast<const E*>(from)));
           *reinterpret_cast<int64_t*>(out.data + offsets[0] + i * strides[0]) =
               rank_of<E>(value, sorted.data, byte_stride(sorted, 0), sorted.shape[0], right);
         }

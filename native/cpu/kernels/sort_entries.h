@@ -28,11 +28,6 @@ inline uint64_t key_of(double x) {
   return bits >> 63 ? ~bits : bits | (uint64_t{1} << 63);
 }
 
-// The type whose keys order the elements of E.
-template <class E>
-using Ordered = std::conditional_t<
-    is_same<Compute<E>, float> || is_same<E, double> || is_same<E, int64_t>, Compute<E>, int32_t>;
-
 constexpr int64_t kInsertion = 16, kRadix = 256;
 
 template <class Key>

@@ -1,6 +1,6 @@
 """What `import needle` costs beyond `import numpy`, by `python -X importtime` in fresh processes.
 
-python benchmarks/import_time.py [--runs 15] [--modules 8]
+Usage: python benchmarks/import_time.py [--runs 15] [--modules 8]
 """
 
 from __future__ import annotations

@@ -1,0 +1,97 @@
+"""Reductions where the textbook rule fails: zeros in products, ties, infinities, unused parts."""
+
+import numpy as np
+import pytest
+
+import needle as ndl
+
+
+def leaf(values, dtype="float64"):
+    return ndl.Tensor(np.array(values), dtype=dtype)
+
+
+def gradient(f, x):
+    f(x).backward()
+    return x.grad
+
+
+ROWS = [[2.0, 3.0, 4.0], [2.0, 0.0, 4.0], [0.0, 3.0, 0.0]]
+
+
+def test_prod_gradient_is_the_product_of_the_others_with_no_one_and_two_zeros():
+    x = leaf(ROWS)
+    assert gradient(lambda x: x.prod(1), x).tolist() == [[12, 8, 6], [0, 8, 0], [0, 0, 0]]
+
+
+def test_prod_has_second_derivatives_at_zeros():
+    # d²/dx_i dx_j = the product of the rest, so for three factors the remaining one.
+    x = leaf(ROWS)
+    first = gradient(lambda x: x.prod(1), x)
+    second = gradient(lambda _: first[:, 0], x)
+    assert second.tolist() == [[0, 4, 3], [0, 4, 0], [0, 0, 3]]
+
+
+def test_cumprod_gradient_with_zeros():
+    # y = (a, ab, abc): da = 1 + b + bc, db = a + ac, dc = ab.
+    x = leaf(ROWS)
+    assert gradient(lambda x: x.cumprod(1), x).tolist() == [[16, 10, 6], [1, 10, 0], [4, 0, 0]]
+
+
+def test_cumprod_has_second_derivatives_at_zeros():
+    # d(da)/d(a, b, c) = (0, 1 + c, b)
+    x = leaf(ROWS)
+    first = gradient(lambda x: x.cumprod(1), x)
+    second = gradient(lambda _: first[:, 0], x)
+    assert second.tolist() == [[0, 5, 3], [0, 5, 0], [0, 1, 3]]
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_share_the_gradient_among_ties(name):
+    x = leaf([[1.0, 1.0, 1.0, 1.0], [2.0, 5.0, 5.0, 2.0]])
+    grad = gradient(lambda x: getattr(x, name)(1), x).numpy()
+    assert grad[0].tolist() == [0.25] * 4
+    assert grad[1].tolist() == ([0, 0.5, 0.5, 0] if name == "max" else [0.5, 0, 0, 0.5])
+
+
+@pytest.mark.parametrize("order", [0.5, 1, 1.5, 2, 3, np.inf])
+def test_norm_of_zero_has_gradient_zero_and_finite_second_derivatives(order):
+    x = leaf(np.zeros((2, 3)))
+    first = gradient(lambda x: x.norm(order, 1), x)
+    assert not first.numpy().any()
+    if first.requires_grad:
+        assert np.isfinite(gradient(lambda _: first, x).numpy()).all()
+
+
+def test_std_of_equal_elements_has_gradient_zero():
+    x = leaf([3.0, 3.0, 3.0])
+    assert gradient(lambda x: x.std(), x).tolist() == [0, 0, 0]
+
+
+def test_logsumexp_of_large_and_infinite_elements():
+    x = leaf([[1e10, 1e9, 1e8], [-np.inf, 0.0, 0.0], [-np.inf, -np.inf, -np.inf]])
+    y = ndl.logsumexp(x, 1)
+    assert y.tolist() == [1e10, np.log(2), -np.inf]
+    y.backward()
+    np.testing.assert_allclose(x.grad.numpy(), [[1, 0, 0], [0, 0.5, 0.5], [0, 0, 0]])
+
+
+def test_half_precision_totals_do_not_overflow():
+    ones = leaf(np.ones(100_000), "float16")
+    assert ones.mean().item() == 1
+    assert ones.var().item() == 0
+    assert ones.norm().item() == pytest.approx(np.sqrt(1e5), rel=1e-3)
+    assert ones.logsumexp().item() == pytest.approx(1 + np.log(1e5), rel=1e-3)
+
+
+def test_unused_parts_of_a_split_have_gradient_zero():
+    x = leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    parts = ndl.split(x, 1)
+    (parts[0] * parts[2] * parts[2]).sum().backward()
+    assert x.grad.tolist() == [[9, 0, 6], [36, 0, 48]]
+    x.grad[:, 2].sum().backward()  # d(2ac)/d(a, c) = (2c, 2a)
+    assert x.grad.tolist() == [[6, 0, 2], [12, 0, 8]]
+
+
+def test_undilate_of_a_size_that_is_no_multiple():
+    x = leaf([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert gradient(lambda x: ndl.undilate(x, (0,), 1), x).tolist() == [1, 0, 1, 0, 1]

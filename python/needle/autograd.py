@@ -11,7 +11,7 @@ import gc
 import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,11 @@ from .graph import (
 )
 from .ndarray import abstract, functions, mutation
 from .ndarray.array import NDArray, from_numpy
+
+if TYPE_CHECKING:
+    from .tensor_methods import TensorMethods
+else:
+    TensorMethods = object  # ops/operators.py installs them
 
 LAZY_MODE = False  # True: values compute when their data is asked for
 TENSOR_COUNTER = 0  # live values; the course's memory checks read it
@@ -93,7 +98,7 @@ class Value(_native.BufferExporter):
     )  # fmt: skip
 
     op: Op | None
-    inputs: Sequence[Value]
+    inputs: Sequence[Any]  # Values; Any, since almost all are Tensors
     cached_data: Any
     requires_grad: bool
     grad: Any
@@ -283,7 +288,7 @@ class TensorTuple(Value):
         return detached
 
 
-class Tensor(Value):
+class Tensor(Value, TensorMethods):
     """An array in the computational graph.
 
     Data becomes float32 unless `dtype` says otherwise or it is an NDArray or Tensor already (with

@@ -47,7 +47,7 @@ class DType(str):
     __hash__ = str.__hash__
 
     def __repr__(self) -> str:
-        return f"needle.{str(self)}"
+        return f"needle.{self!s}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (dtype_of, (str(self),))
@@ -74,7 +74,7 @@ _from_numpy = {d.storage.name: d for d in DTYPES if d is not bfloat16}
 
 def _numpy_name(spec: Any) -> str:
     try:
-        return np.dtype(spec).name
+        return str(np.dtype(spec).name)
     except TypeError:
         return ""
 
@@ -126,14 +126,13 @@ def promote(a: DType, b: DType) -> DType:
     return dtype_of(np.promote_types(a.storage, b.storage))
 
 
-@cache
 def promote_scalar(a: DType, scalar_type: type) -> DType:
     """The type of (array of type a) op (Python scalar): the scalar is weak.
 
     >>> promote_scalar(float32, float), promote_scalar(int8, int), promote_scalar(int8, float)
     (needle.float32, needle.int8, needle.float64)
     """
-    if issubclass(scalar_type, bool) or a.is_floating:
+    if a.kind == "f" or issubclass(scalar_type, bool):
         return a
     if issubclass(scalar_type, int):
         return int64 if a is bool_ else a

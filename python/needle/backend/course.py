@@ -89,17 +89,22 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def _operand(x: Any) -> Any:
+    """A number, or a whole handle."""
+    return _flat(x) if hasattr(x, "ptr") else float(x)
+
+
 def _unary(mod: Any, a: Any, out: Any, *, kernel: str) -> None:
     mod.unary(kernel, _flat(out), _flat(a))
 
 
 def _binary(mod: Any, a: Any, b: Any, out: Any, *, kernel: str) -> None:
-    other = float(b) if np.isscalar(b) else _flat(b)
+    other = _operand(b)
     mod.binary(kernel, _flat(out), _flat(a), other)
 
 
 def _compare(mod: Any, a: Any, b: Any, out: Any, *, kernel: str) -> None:
-    other = float(b) if np.isscalar(b) else _flat(b)
+    other = _operand(b)
     answer = _View(mod.empty(out.size, bool_), (out.size,), (1,), 0, bool_)
     mod.binary(kernel, answer, _flat(a), other)
     mod.copy(_flat(out), answer)  # 0.0 or 1.0

@@ -1,7 +1,7 @@
 """The contract that a device fulfils: about twenty kernels over strided operands.
 
-An *operand* is anything with `_handle`, `shape`, `strides`, `offset` and `dtype`; strides and offset
-count elements. In practice it is an NDArray. The caller allocates every output (with `empty`),
+An *operand* is anything with `_handle`, `shape`, `strides`, `offset` and `dtype`; strides and
+offset count elements. In practice it is an NDArray. The caller allocates every output (with `empty`),
 checks shapes and dtypes, and raises the user's errors; a device may trust the meaning of what it
 gets, but still refuses operands that reach outside their buffers.
 
@@ -16,7 +16,7 @@ Rules that hold for every kernel:
 - Results do not depend on the number of threads.
 - Empty arrays (a dimension of 0) and 0-d arrays are ordinary.
 
-`reference.py` is this contract in NumPy: where words and reference disagree, the reference is right.
+`reference.py` is this contract in NumPy: where words and reference disagree, it is right.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Backend(Protocol):
     # linear algebra -------------------------------------------------------------------------
 
     def matmul(self, out: Operand, a: Operand, b: Operand) -> None:
-        """out (..., M, N) = a (..., M, K) @ b (..., K, N); the leading axes broadcast against out's.
+        """out (..., M, N) = a (..., M, K) @ b (..., K, N); leading axes broadcast against out's.
 
         Half precision accumulates in float32; bool means any(a & b)."""
 

@@ -297,7 +297,8 @@ def philox(seed: int, words: Array) -> Array:
     k0, k1 = np.uint64(seed & 0xFFFFFFFF), np.uint64((seed >> 32) & 0xFFFFFFFF)
     for _ in range(10):
         p0, p1 = x[0] * np.uint64(0xD2511F53), x[2] * np.uint64(0xCD9E8D57)
-        x = [(p1 >> np.uint64(32)) ^ x[1] ^ k0, p1 & mask, (p0 >> np.uint64(32)) ^ x[3] ^ k1, p0 & mask]
+        high0, high1 = p0 >> np.uint64(32), p1 >> np.uint64(32)
+        x = [high1 ^ x[1] ^ k0, p1 & mask, high0 ^ x[3] ^ k1, p0 & mask]
         k0, k1 = (k0 + np.uint64(0x9E3779B9)) & mask, (k1 + np.uint64(0xBB67AE85)) & mask
     return np.choose((words & np.uint64(3)).astype(np.int64), x)
 

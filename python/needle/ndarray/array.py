@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import _native
-from ..backend import BackendDevice, cpu_numpy, default_device
-from ..backend import reference as numpy_kernels
+from ..backend import BackendDevice, cpu_numpy, default_device, reference as numpy_kernels
 from ..dtype import DType, bfloat16, bool_, dtype_of, float32
 from . import layout
 from .layout import Shape
@@ -142,7 +141,7 @@ class NDArray(_native.BufferExporter):
         if copy is False:
             if dtype is not None and np.dtype(dtype) != self.dtype.storage:
                 raise ValueError(f"[__array__] {self.dtype!r} to {dtype} needs a copy.")
-            return np.asarray(memoryview(self))  # type: ignore[arg-type]
+            return np.asarray(memoryview(self))
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
@@ -315,7 +314,7 @@ class NDArray(_native.BufferExporter):
         return self._binary("subtract", other)
 
     def __rsub__(self, other: Any) -> NDArray:
-        return -self + other
+        return self._unary("negative")._binary("add", other)
 
     def __mul__(self, other: Any) -> NDArray:
         return self._binary("multiply", other)
@@ -326,7 +325,7 @@ class NDArray(_native.BufferExporter):
         return self._binary("divide", other)
 
     def __rtruediv__(self, other: Any) -> NDArray:
-        return self**-1 * other
+        return self._binary("power", -1)._binary("multiply", other)
 
     def __neg__(self) -> NDArray:
         return self._unary("negative")
@@ -412,7 +411,7 @@ class NDArray(_native.BufferExporter):
         return out
 
 
-_new: Callable[[type[NDArray]], NDArray] = NDArray.__new__  # type: ignore[assignment]
+_new: Callable[[type[NDArray]], NDArray] = NDArray.__new__
 
 
 def make_view(

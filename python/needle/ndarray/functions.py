@@ -1,8 +1,8 @@
 """The array interface: functions with NumPy's meaning that every operator's `compute` calls.
 
 They broadcast, promote, give views wherever a view will do, check what the user gave, and call one
-kernel of the device. Because operators use nothing else, arrays on a device that records or computes
-nothing turn the same `compute` into tracing or shape inference.
+kernel of the device. Because operators use nothing else, arrays on a device that records or
+computes nothing turn the same `compute` into tracing or shape inference.
 
 With NEEDLE_BACKEND=np the arrays are NumPy's own: `array_function` wraps them around the reference
 kernels without a copy.
@@ -32,8 +32,7 @@ from ..dtype import (
     summed,
 )
 from . import bridge, layout
-from .array import NDArray, Scalar, as_scalar, empty, from_numpy, make_view
-from .array import full as _full
+from .array import NDArray, Scalar, as_scalar, empty, from_numpy, full as _full, make_view
 from .layout import Shape
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -195,7 +194,8 @@ def assign(out: NDArray, value: NDArray | Scalar) -> None:
     """out[...] = value in place: value broadcasts and is cast within its kind."""
     if not isinstance(value, NDArray):
         _scalar_dtype("assign", out.dtype, as_scalar(value, "assign"))
-        return out.device.mod.fill(out, as_scalar(value, "assign"))
+        out.device.mod.fill(out, as_scalar(value, "assign"))
+        return
     same_device("assign", out, value)
     if "biuf".index(value.dtype.kind) > "biuf".index(out.dtype.kind) and (
         value.dtype.is_floating or out.dtype is bool_
@@ -220,7 +220,7 @@ def update(name: str, a: NDArray, b: NDArray | Scalar) -> None:
         result = binary(name, a, b)
         if result.dtype.kind != a.dtype.kind and result.dtype.is_floating:
             raise TypeError(
-                f"[{name}] the result is {result.dtype}, which does not fit into {a.dtype} in place; "
+                f"[{name}] the result is {result.dtype}, which does not fit into {a.dtype}; "
                 "make a new tensor instead (x = x / y, not x /= y)."
             )
         layout.broadcast_strides(result.shape, result.strides, a.shape, name)

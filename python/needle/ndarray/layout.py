@@ -41,7 +41,7 @@ def is_row_major(shape: Shape, strides: Shape) -> bool:
 def normalize_axis(axis: Any, ndim: int, op: str) -> int:
     """A valid non-negative axis, or an error that says what was wrong."""
     try:
-        value = axis.__index__()
+        value: int = axis.__index__()
     except AttributeError:
         raise TypeError(f"[{op}] axis must be an integer, got {axis!r}.") from None
     if not -ndim <= value < ndim:

@@ -41,6 +41,6 @@ def check_unchanged(node: Any) -> None:
         if found is not None and found[1] > node._stamp:
             raise ValueError(
                 f"[backward] the data of shape {value.cached_data.shape} that "
-                f"{type(node.op).__name__} needs for its gradient was changed in place after it was "
-                "used; write into a copy (x = x.clone()) instead."
+                f"{type(node.op).__name__} needs for its gradient was changed in place after it "
+                "was used; write into a copy (x = x.clone()) instead."
             )

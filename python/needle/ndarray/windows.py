@@ -8,8 +8,9 @@ from __future__ import annotations
 import itertools
 from typing import Any, NamedTuple
 
+from ..dtype import promote
 from .array import NDArray, empty, full, make_view
-from .functions import array_function, cast, pad, permute, promote, reshape, same_device
+from .functions import array_function, cast, pad, permute, reshape, same_device
 from .layout import Shape
 
 
@@ -85,7 +86,7 @@ def _part(a: NDArray, shape: Shape, strides: Shape, offset: int) -> NDArray:
     return make_view(shape, strides, offset, a.dtype, a.device, a._handle)
 
 
-# Convolution: (N, S..., C) with weights (K..., C/G, O) -> (N, P..., O) -----------------------------
+# Convolution: (N, S..., C) with weights (K..., C/G, O) -> (N, P..., O) --------------------------
 
 
 def _grouped(windows: NDArray, groups: int, rank: int) -> NDArray:

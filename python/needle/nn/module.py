@@ -1,11 +1,12 @@
 """Module: a tree of parameters and the function that uses them.
 
-Parameters and submodules are plain attributes; lists, tuples and dicts of them count too. Nothing is
-registered: the tree is read from `__dict__`, in the order in which attributes were set.
+Parameters and submodules are plain attributes; lists, tuples and dicts of them count too. Nothing
+is registered: the tree is read from `__dict__`, in the order in which attributes were set.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -273,7 +274,7 @@ def _name_module(error: Exception, stack: list[Module], args: tuple[Any, ...]) -
     if getattr(error, "in_module", None) is not None:
         return
     names = []
-    for parent, child in zip(stack, stack[1:], strict=False):
+    for parent, child in itertools.pairwise(stack):
         below = parent.named_modules()
         names.append(next((n for n, m in below if m is child), type(child).__name__))
     path = ".".join(names)

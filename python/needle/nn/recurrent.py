@@ -131,7 +131,7 @@ class RNN(Module):
                 h = cell(x, h)
                 outputs.append(h)
             steps = outputs
-            last.append(h)
+            last.append(outputs[-1])
         return stack(steps, 0), stack(last, 0)
 
 

@@ -1,7 +1,7 @@
 """Convolution in any number of spatial axes, and the windows underneath.
 
-The core is channels-last: x (N, S..., C), w (K..., C/G, O), y (N, P..., O). `Conv`, `ConvByData` and
-`ConvByWeight` are one bilinear form seen from its three sides, so each one's gradients are the
+The core is channels-last: x (N, S..., C), w (K..., C/G, O), y (N, P..., O). `Conv`, `ConvByData`
+and `ConvByWeight` are one bilinear form seen from its three sides, so each one's gradients are the
 other two, to any order.
 """
 

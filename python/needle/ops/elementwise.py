@@ -1,8 +1,8 @@
 """The base of operators that work element by element.
 
 The operators themselves are in compare.py (comparisons, choice, logic, bits), arithmetic.py and
-unary.py, one paragraph each. There y is the result (`node`), g the adjoint of y (`out_grad`). Inputs
-broadcast; `fit` sums and casts a gradient back to its input.
+unary.py, one paragraph each. There y is the result (`node`), g the adjoint of y (`out_grad`).
+Inputs broadcast; `fit` sums and casts a gradient back to its input.
 """
 
 from __future__ import annotations

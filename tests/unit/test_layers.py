@@ -19,7 +19,7 @@ LAYERS = [
     {"config", "dtype", "_native"},
     {"backend"},
     {"ndarray"},
-    {"autograd", "graph", "rebinding"},
+    {"autograd", "graph", "rebinding", "tensor_methods"},
     {"ops"},
     {"init"},
     {"anomaly", "data", "nn", "optim", "recompute", "testing", "transforms", "tree"},

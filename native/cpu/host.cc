@@ -31,6 +31,15 @@ double number(const std::string& word) {
   return stream >> value && value > 0 ? value : kUnlimited;  // "max" and -1 mean no limit
 }
 
+// Is the word in a list such as "cpu,cpuacct"? The empty word is in the empty list.
+bool lists(const std::string& list, const std::string& word) {
+  std::istringstream stream(list);
+  for (std::string item; std::getline(stream, item, ',');) {
+    if (item == word) return true;
+  }
+  return list == word;
+}
+
 // The folders of this process's cgroup in one hierarchy, from its own up to the root. `controller`
 // is empty for v2. Inside a container the listed path may not exist; the root then holds the limit.
 std::vector<std::string> cgroup_folders(const std::string& mount, const std::string& controller) {
@@ -39,10 +48,7 @@ std::vector<std::string> cgroup_folders(const std::string& mount, const std::str
   for (std::string line; std::getline(table, line);) {  // id:controllers:path
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::string listed = "," + line.substr(first + 1, second - first - 1) + ",";
-    const bool matches = controller.empty() ? listed == ",," :
-                         listed.find("," + controller + ",") != std::string::npos;
-    if (!matches) continue;
+    if (!lists(line.substr(first + 1, second - first - 1), controller)) continue;
     for (std::string path = line.substr(second + 1); path.size() > 1;
          path.erase(path.rfind('/'))) {
       folders.push_back(mount + path);

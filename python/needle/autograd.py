@@ -533,22 +533,25 @@ def compute_gradient_of_variables(
         node.grad = node.grad + grad if accumulate and node.grad is not None else grad
 
     propagate([output_tensor], [out_grad], store, create_graph=create_graph)
-    if create_graph and _collect_above < TENSOR_COUNTER and gc.isenabled():
+    if create_graph and gc.isenabled():
         _collect_cycles()
 
 
-_collect_above = 1000
+_collect_above = FEW_VALUES = 1000.0
 
 
 def _collect_cycles() -> None:
     """Free values that only their own gradients hold.
 
     x.grad is a node of the graph and leads to x: a cycle, left to Python's collector, which counts
-    objects and not their bytes. So it is asked when the number of values has doubled, for the young
-    generations first: a step's values are there, and that takes a tenth of the time.
+    objects and not their bytes. So it is asked when the number of values has doubled: for the young
+    generations, since a step's values are there and that takes a tenth of the time, then for all.
+    The limit sinks slowly, so that one large graph does not raise it for good.
     """
     global _collect_above
-    gc.collect(1)
+    _collect_above = max(FEW_VALUES, 0.95 * _collect_above)
     if _collect_above < TENSOR_COUNTER:
-        gc.collect()
-    _collect_above = max(1000, 2 * TENSOR_COUNTER)
+        gc.collect(1)
+        if _collect_above < TENSOR_COUNTER:
+            gc.collect()
+            _collect_above = 2.0 * TENSOR_COUNTER

@@ -65,7 +65,8 @@ def indices(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
             axis += draw(st.integers(0, left))
         elif kind == "mask0" and draw(st.booleans()):
             entries.append(draw(st.sampled_from([True, False, np.array(True), np.array(False)])))
-        elif left > 0 and kind == "mask":
+        elif left > 0 and kind == "mask" and not (has_rest and 0 in shape):
+            # Of an empty array, NumPy takes masks of a wrong size too.
             axes = draw(st.integers(1, min(2, left)))
             entries.append(draw(masks(shape[axis : axis + axes])))
             axis += axes
@@ -133,7 +134,7 @@ def test_setitem_equals_numpy(data: Any) -> None:
     index = data.draw(indices(x.shape))
     x.requires_grad = False
     expected = np.array(values)
-    new = data.draw(assigned(outcome(lambda: values[index])))
+    new = data.draw(assigned(outcome(lambda: values[index]), index))
 
     def write() -> Any:
         x[as_given(index, data.draw(ways))] = ndl.tensor(new)
@@ -147,11 +148,12 @@ def test_setitem_equals_numpy(data: Any) -> None:
 
 
 @st.composite
-def assigned(draw: Any, place: Any) -> np.ndarray[Any, Any]:
+def assigned(draw: Any, place: Any, index: tuple[Any, ...]) -> np.ndarray[Any, Any]:
     """Values that broadcast to the place of an assignment."""
     shape = () if isinstance(place, type) else place.shape
     shape = tuple(n if draw(st.booleans()) else 1 for n in shape)
-    if shape and draw(st.booleans()):
+    # NumPy is stricter about leading axes for 0-d places and for a single mask.
+    if shape and len(index) > 1 and draw(st.booleans()):
         shape = (1, *shape) if draw(st.booleans()) else shape[1:]
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     return rng.integers(-100, 100, shape).astype(np.float32)
@@ -169,7 +171,7 @@ def valid(draw: Any) -> Any:
     """(values, index) such that values[index] is not an error."""
     values = np.random.default_rng(draw(st.integers(0, 1000))).standard_normal(draw(SHAPES))
     index = draw(indices(values.shape))
-    return values, index if not isinstance(outcome(lambda: values[index]), type) else ...
+    return values, index if not isinstance(outcome(lambda: values[index]), type) else (...,)
 
 
 @fuzz
@@ -201,7 +203,7 @@ def test_getitem_has_second_derivatives(case: Any) -> None:
 @given(valid(), st.data())
 def test_setitem_gradient_goes_where_the_data_came_from(case: Any, data: Any) -> None:
     values, index = case
-    new = data.draw(assigned(values[index])).astype(np.float64)
+    new = data.draw(assigned(values[index], index)).astype(np.float64)
     x, v = leaf(values), leaf(new)
     weights = np.random.default_rng(0).standard_normal(values.shape)
     y = x * 1

@@ -28,7 +28,9 @@ class Parsed(NamedTuple):
 class Item(NamedTuple):
     """One normalised entry of an index expression."""
 
-    kind: str  # "int", "slice", "new", "array", or "mask0": an array on a new axis of size 1
+    # "int", "slice", "new", "array", "mask0" (an array on a new axis of size 1), or "gap": an
+    # ellipsis that stands for no axis, but still parts its neighbours
+    kind: str
     value: Any = None
     mask_size: int | None = None  # for an array that came from a mask: the mask's size there
 
@@ -64,12 +66,13 @@ def normalize(
                 "[index] expected integers, slices, '...', None, integer or bool arrays, "
                 f"got {type(entry).__name__}."
             )
-    used = sum(item.kind not in ("new", "mask0") for item in items)
+    used = sum(item.kind not in ("new", "mask0") for item in items)  # axes
     if used > ndim:
         raise IndexError(f"[index] too many indices: {used} for an array with {ndim} axes.")
     everything = [Item("slice", slice(None))] * (ndim - used)
-    at = len(items) if rest is None else rest
-    return items[:at] + everything + items[at:]
+    if rest is None:
+        return items + everything
+    return items[:rest] + (everything or [Item("gap")]) + items[rest:]
 
 
 def _array_items(entry: Any, expand_mask: Expand) -> list[Item]:
@@ -104,6 +107,8 @@ def parse(shape: Shape, strides: Shape, offset: int, items: list[Item]) -> Parse
     for i, (kind, value, mask_size) in enumerate(items):
         if adjacent and i == places[0]:
             position = len(new_shape)
+        if kind == "gap":
+            continue
         if kind == "new":
             new_shape.append(1)
             new_strides.append(0)

@@ -1,0 +1,19 @@
+"""What all tests share: fixed seeds, and a hypothesis profile with the same runs everywhere."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "needle",
+    deadline=None,
+    derandomize=True,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("needle")
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed():
+    np.random.seed(0)

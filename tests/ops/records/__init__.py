@@ -1,0 +1,12 @@
+"""All records, by operator."""
+
+from __future__ import annotations
+
+from . import creation, elementwise, indexing, joining, matmul, movement, order, reduce
+
+RECORDS = (
+    *elementwise.RECORDS, *reduce.RECORDS, *movement.RECORDS, *joining.RECORDS, *matmul.RECORDS,
+    *indexing.RECORDS, *order.RECORDS,
+)  # fmt: skip
+
+CREATION = creation.RECORDS

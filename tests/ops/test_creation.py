@@ -1,0 +1,65 @@
+"""Every creation function: values, shapes, dtypes, devices, and no gradient unless asked for."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import needle as ndl
+
+from .records import CREATION
+
+CASES = [(r, i) for r in CREATION for i in range(len(r.calls))]
+
+
+def make(record, position, **options):
+    call = record.calls[position]
+    accepted = inspect.signature(record.operator).parameters
+    takes_any = any(p.kind == p.VAR_KEYWORD for p in accepted.values())
+    options = {k: v for k, v in options.items() if k in accepted or takes_any}
+    return record.operator(*call.args, **call.kwargs, **options)
+
+
+@pytest.mark.parametrize(("record", "position"), CASES, ids=[f"{r}-{i}" for r, i in CASES])
+def test_values(record, position):
+    found = make(record, position)
+    assert found.dtype == record.dtype
+    assert not found.requires_grad and found.op is None
+    assert found.device == ndl.cpu()
+    if record.reference is None:
+        assert found.shape == record.shapes[position]
+        return
+    call = record.calls[position]
+    expected = np.asarray(record.reference(*call.args, **call.kwargs))
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("record", CREATION, ids=str)
+def test_options(record):
+    accepted = inspect.signature(record.operator).parameters
+    takes_any = any(p.kind == p.VAR_KEYWORD for p in accepted.values())
+    if takes_any or "device" in accepted:
+        assert make(record, 0, device=ndl.cpu_numpy()).device == ndl.cpu_numpy()
+        assert make(record, 0, device="cpu").device == ndl.cpu()
+    if takes_any or "requires_grad" in accepted:
+        assert make(record, 0, requires_grad=True).requires_grad
+    if takes_any or "dtype" in accepted:
+        assert make(record, 0, dtype="float64").dtype == "float64"
+        assert make(record, 0, dtype="bfloat16").dtype == "bfloat16"
+
+
+def test_python_floats_become_float32_and_arrays_keep_their_dtype():
+    assert ndl.tensor([1.0, 2.0]).dtype == "float32"
+    assert ndl.tensor(np.array([1.0])).dtype == "float64"
+    assert ndl.tensor([True]).dtype == "bool"
+    assert ndl.arange(0.0, 1.0, 0.25).dtype == "float32"
+    assert ndl.tensor([]).dtype == "float32"
+
+
+def test_tensor_copies_and_from_numpy_shares():
+    values = np.zeros(3, np.float32)
+    copied, shared = ndl.tensor(values), ndl.from_numpy(values)
+    values[1] = 5
+    assert copied.numpy().tolist() == [0, 0, 0]
+    assert shared.numpy().tolist() == [0, 5, 0]

@@ -25,8 +25,6 @@ PATHS = {
     "data.datasets.cifar10_dataset": "data",
     "data.datasets.ptb_dataset": "data",
     "backend_ndarray.ndarray": "backend_ndarray",
-    "backend_ndarray.ndarray_backend_numpy": "backend.reference",
-    "backend_ndarray.ndarray_backend_cpu": "backend.native",
 }
 
 

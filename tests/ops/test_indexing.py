@@ -264,7 +264,7 @@ def test_assignment_leaves_no_reference_cycle() -> None:
         y = x * 1
         y[0] = y[1] * y[2]
         del x, y
-        assert autograd.TENSOR_COUNTER == before
+        assert before == autograd.TENSOR_COUNTER
     finally:
         gc.enable()
 

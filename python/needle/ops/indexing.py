@@ -187,7 +187,7 @@ def writable(op: str, x: Tensor) -> Any:
     data = x.realize_cached_data()
     if select.has_overlap(data):
         raise ValueError(
-            f"[{op}] expected a tensor with its own memory, got a broadcast view of shape {x.shape}; "
+            f"[{op}] expected a tensor with its own memory, got a broadcast view {x.shape}; "
             "copy it first (x = x.clone())."
         )
     return data

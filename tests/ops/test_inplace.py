@@ -1,0 +1,116 @@
+"""`x += y` and its kin: in x's memory when nothing is recorded, a new value otherwise."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import needle as ndl
+
+ARITHMETIC = [
+    operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ipow,
+    operator.ifloordiv, operator.imod,
+]  # fmt: skip
+BITS = [operator.iand, operator.ior, operator.ixor, operator.ilshift, operator.irshift]
+
+
+def check(update: Callable[[Any, Any], Any], x: ndl.Tensor, values: Any, other: Any) -> None:
+    data = x.cached_data
+    numpy_other = other.numpy() if isinstance(other, ndl.Tensor) else other
+    expected = update(values.copy(), numpy_other)
+    result = update(x, other)
+    assert result is x and x.cached_data is data and x.is_leaf()
+    np.testing.assert_allclose(x.numpy(), expected, rtol=1e-6)
+    assert x.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("update", ARITHMETIC, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("other", [2.5, 3, ndl.tensor([1.5, 2.0, 0.5]), ndl.tensor([[2], [3]])])
+def test_floats_in_place(update: Any, other: Any) -> None:
+    values = np.arange(1, 7, dtype=np.float64).reshape(2, 3)
+    check(update, ndl.tensor(values), values, other)
+
+
+@pytest.mark.parametrize("update", BITS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("other", [2, ndl.tensor([1, 2, 0])])
+def test_integers_in_place(update: Any, other: Any) -> None:
+    values = np.arange(6).reshape(2, 3)
+    check(update, ndl.tensor(values), values, other)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "int64", "float16", "float32"])
+def test_every_dtype_keeps_its_type(dtype: str) -> None:
+    values = np.arange(4).astype(dtype)
+    check(operator.iadd, ndl.tensor(values), values, 3)
+    check(operator.imul, ndl.tensor(values), values, ndl.tensor(values))
+
+
+def test_bool_in_place() -> None:
+    values = np.array([True, False, True])
+    check(operator.iand, ndl.tensor(values), values, ndl.tensor([True, True, False]))
+
+
+def test_views_write_through() -> None:
+    x = ndl.zeros(2, 3)
+    x[0] += 1
+    x[:, 1] *= 5
+    row = x[1]
+    row -= 2
+    np.testing.assert_array_equal(x.numpy(), [[1, 5, 1], [-2, -2, -2]])
+
+
+def test_overlap_reads_before_it_writes() -> None:
+    x = ndl.arange(5, dtype="float32")
+    x += x[::-1]
+    np.testing.assert_array_equal(x.numpy(), [4, 4, 4, 4, 4])
+    x += x
+    np.testing.assert_array_equal(x.numpy(), [8, 8, 8, 8, 8])
+
+
+def test_recorded_values_are_rebound() -> None:
+    x = w = ndl.Tensor([1.0, 2.0])
+    x *= 3
+    assert x is not w and x.inputs[0] is w
+    x.sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [3, 3])
+    y = ndl.zeros(2)
+    y += w
+    y.sum().backward()
+    np.testing.assert_array_equal(w.grad.numpy(), [1, 1])
+
+
+def test_parameters_update_in_place_without_recording() -> None:
+    w = ndl.Tensor([1.0, 2.0])
+    (w * w).sum().backward()
+    data, before = w.cached_data, w
+    with ndl.no_grad():
+        w -= 0.5 * w.grad
+    assert w is before and w.cached_data is data and w.requires_grad
+    np.testing.assert_array_equal(w.numpy(), [0, 0])
+
+
+def test_backward_refuses_data_that_was_updated() -> None:
+    w, x = ndl.Tensor([1.0, 2.0]), ndl.tensor([3.0, 4.0])
+    y = (w * x).sum()
+    x += 1
+    with pytest.raises(ValueError, match=r"\[backward\].*changed in place"):
+        y.backward()
+
+
+def test_errors() -> None:
+    with pytest.raises(TypeError, match=r"\[add\] the result is float64, .* fit into int64"):
+        x = ndl.arange(3)
+        x += 1.5
+    with pytest.raises(TypeError, match=r"\[divide\] the result is float64, .* fit into int64"):
+        x = ndl.arange(3)
+        x /= 2
+    with pytest.raises(ValueError, match=r"\[multiply\] cannot broadcast \(2, 3\) to \(3,\)"):
+        x = ndl.zeros(3)
+        x *= ndl.zeros(2, 3)
+    with pytest.raises(ValueError, match=r"\[add\] expected a tensor with its own memory"):
+        x = ndl.zeros(3).broadcast_to((2, 3))
+        x += 1

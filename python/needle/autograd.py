@@ -490,18 +490,19 @@ def _to_data(array: Any, device: BackendDevice | None, dtype: Any) -> Any:
         array = array.realize_cached_data()
     if config.BACKEND == "np":
         wanted = array.dtype if dtype is None and shared else _numpy_dtype(dtype)
-        return array if shared and array.dtype == wanted else np.array(array, wanted)
+        return array if shared and array.dtype == wanted else _numbers(np.array(array, wanted))
     if isinstance(array, NDArray):
         moved = array if device is None else array.to(device)
         moved = moved if dtype is None else functions.cast(moved, dtype)
         return moved if shared or moved is not array else array.copy()
-    values = np.asarray(array)
-    if values.dtype.kind not in "biuf" and values.dtype.name != "bfloat16":
-        raise TypeError(
-            f"[Tensor] expected numbers, got {type(array).__name__} of dtype {values.dtype}."
-        )
     kind: DType = float32 if dtype is None else dtype_of(dtype)
-    return from_numpy(values, kind, device or default_device())
+    return from_numpy(_numbers(np.asarray(array)), kind, device or default_device())
+
+
+def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+        raise TypeError(f"[Tensor] expected real numbers, got dtype {array.dtype}.")
+    return array
 
 
 def _numpy_dtype(dtype: Any) -> Any:

@@ -231,7 +231,7 @@ def test_constructor_shares_tensors_and_copies_arrays() -> None:
 
 @pytest.mark.parametrize("bad", ["text", [object()], np.array([1j])])
 def test_constructor_wants_numbers(bad: Any) -> None:
-    with pytest.raises(TypeError, match=r"\[Tensor\] expected numbers"):
+    with pytest.raises(TypeError, match=r"\[Tensor\] expected real numbers"):
         ndl.Tensor(bad)
 
 

@@ -1,6 +1,6 @@
 """The course's autograd: values, operators, the order of the graph, gradients of gradients.
 
-The last test runs all others again with NEEDLE_BACKEND=np.
+The last test runs all others again with NEEDLE_BACKEND=np, and those of the transforms.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -453,7 +454,9 @@ def test_over_numpy_keeps_numpys_dtypes() -> None:
 
 @pytest.mark.skipif(OVER_NUMPY, reason="would run for ever")
 def test_all_of_this_over_numpy() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
+    other = Path(__file__).parents[1] / "autograd"
+    files = [__file__, *(str(other / f"test_{name}.py") for name in ("transforms", "checkpoint"))]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
     environment = {**os.environ, "NEEDLE_BACKEND": "np"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

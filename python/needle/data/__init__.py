@@ -1,3 +1,29 @@
-"""Data: so far the one set that is small enough to ship."""
+"""Data: datasets, the loader that makes batches of them, and transforms."""
 
 from .bundled import digits as digits
+from .cifar10 import CIFAR10Dataset as CIFAR10Dataset
+from .dataset import (
+    Dataset as Dataset,
+    IterableDataset as IterableDataset,
+    NDArrayDataset as NDArrayDataset,
+    collate as collate,
+)
+from .loader import DataLoader as DataLoader, RandomSampler as RandomSampler
+from .mnist import MNIST as MNIST, FashionMNIST as FashionMNIST, MNISTDataset as MNISTDataset
+from .text import (
+    Corpus as Corpus,
+    Dictionary as Dictionary,
+    TextDataset as TextDataset,
+    batchify as batchify,
+    get_batch as get_batch,
+    read_text as read_text,
+)
+from .transforms import (
+    Compose as Compose,
+    Mixup as Mixup,
+    Normalize as Normalize,
+    RandomCrop as RandomCrop,
+    RandomErasing as RandomErasing,
+    RandomFlipHorizontal as RandomFlipHorizontal,
+    Transform as Transform,
+)

@@ -1,0 +1,199 @@
+"""DataLoader: batches of a dataset as tensors, in order or shuffled, now or ahead of time."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import config
+from ..autograd import Tensor
+from ..dtype import dtype_of
+from ..init import tensor
+from .dataset import Dataset, IterableDataset, collate
+
+Array = np.ndarray[Any, Any]
+
+
+class RandomSampler:
+    """A new order for every epoch, from a seed of its own: it draws nothing from NumPy's state."""
+
+    def __init__(self, length: int, seed: int = 0):
+        self.length = length
+        self.seed = seed
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[int]:
+        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.length)
+        self.epoch += 1
+        return iter(order.tolist())
+
+
+class DataLoader:
+    """Batches of a dataset: sequences of tensors without gradient.
+
+    shuffle       draw np.random.permutation(n) at the start of each pass (the course's rule)
+    sampler       indices to use instead: RandomSampler(n, seed), or any iterable of numbers
+    drop_last     leave out a short last batch
+    collate       make a batch from a list of items, instead of stacking them
+    prefetch      how many batches a background thread reads ahead; transforms and their random
+                  draws still happen when a batch is asked for, in the same order as without
+    device        where the tensors go
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        sampler: Iterable[int] | None = None,
+        drop_last: bool = False,
+        collate: Callable[[list[Any]], Any] | None = None,
+        prefetch: int = 0,
+        device: Any = None,
+    ):
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"[DataLoader] expected batch_size >= 1, got {batch_size!r}.")
+        if shuffle and (sampler is not None or isinstance(dataset, IterableDataset)):
+            raise ValueError("[DataLoader] shuffle needs numbered items and no sampler.")
+        if prefetch < 0:
+            raise ValueError(f"[DataLoader] expected prefetch >= 0, got {prefetch}.")
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.sampler = sampler
+        self.drop_last = drop_last
+        self.collate = collate
+        self.prefetch = prefetch
+        self.device = device
+        self._order: Array | None = None  # of the pass that runs, or that was loaded
+        self._position = 0  # batches given in that pass
+        self._resume = False
+
+    def __len__(self) -> int:
+        n = len(self.sampler) if hasattr(self.sampler, "__len__") else len(self.dataset)  # type: ignore[arg-type]
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+    def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.dataset, IterableDataset):
+            return self._stream()
+        if not self._resume:
+            self._order, self._position = self._draw_order(), 0
+        self._resume = False
+        assert self._order is not None
+        return self._batches(self._order, self._position)
+
+    def _draw_order(self) -> Array:
+        if self.sampler is not None:
+            return np.fromiter(self.sampler, np.int64)
+        n = len(self.dataset)
+        return np.random.permutation(n) if self.shuffle else np.arange(n)
+
+    def _batches(self, order: Array, start: int) -> Iterator[Any]:
+        size = self.batch_size
+        whole = len(order) - len(order) % size if self.drop_last else len(order)
+        parts = [order[i : i + size] for i in range(start * size, whole, size)]
+        fetched = map(self._fetch, parts)
+        for raw in _ahead(fetched, self.prefetch) if self.prefetch else fetched:
+            batch = self._to_tensors(self._finish(raw))
+            self._position += 1
+            yield batch
+
+    def _fetch(self, indices: Array) -> Any:
+        return self.dataset.fetch(indices) if self._by_batch else indices
+
+    def _finish(self, raw: Any) -> Any:
+        if self._by_batch:
+            return self.dataset.finish(raw)
+        items = [self.dataset[int(i)] for i in raw]
+        return (self.collate or collate)(items)
+
+    @property
+    def _by_batch(self) -> bool:
+        return self.collate is None and isinstance(self.dataset, Dataset)
+
+    def _stream(self) -> Iterator[Any]:
+        items: list[Any] = []
+        source = iter(self.dataset)
+        for item in _ahead(source, self.prefetch * self.batch_size) if self.prefetch else source:
+            items.append(item)
+            if len(items) == self.batch_size:
+                yield self._to_tensors((self.collate or collate)(items))
+                items = []
+        if items and not self.drop_last:
+            yield self._to_tensors((self.collate or collate)(items))
+
+    def _to_tensors(self, batch: Any) -> Any:
+        if isinstance(batch, dict):
+            return {key: self._to_tensors(value) for key, value in batch.items()}
+        if isinstance(batch, (tuple, list)):
+            return tuple(self._to_tensors(value) for value in batch)
+        if isinstance(batch, Tensor):
+            return batch
+        array = np.asarray(batch)
+        if config.BACKEND == "np":
+            return Tensor(array, requires_grad=False)
+        # float64 data feeds float32 parameters; labels keep their integers.
+        dtype = "float32" if array.dtype == np.float64 else dtype_of(array.dtype)
+        return tensor(array, dtype=dtype, device=self.device)
+
+    # Position -------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the current pass stands: enough to go on with the very next batch."""
+        order = None if self._order is None else self._order.tolist()
+        return {"order": order, "position": self._position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The next pass goes on from a saved position, in the saved order."""
+        order = state["order"]
+        self._order = None if order is None else np.asarray(order, np.int64)
+        self._position = int(state["position"])
+        self._resume = order is not None
+
+
+class _Failed:
+    """An error of the background thread, on its way to the consumer."""
+
+    def __init__(self, error: BaseException):
+        self.error = error
+
+
+def _ahead(source: Iterator[Any], depth: int) -> Iterator[Any]:
+    """The same items, read by a thread that stays at most `depth` ahead."""
+    done = object()
+    stop = threading.Event()
+    items: queue.Queue[Any] = queue.Queue(maxsize=depth)
+
+    def put(item: Any) -> None:
+        while not stop.is_set():
+            try:
+                return items.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def read() -> None:
+        try:
+            for item in source:
+                put(item)
+                if stop.is_set():
+                    return
+            put(done)
+        except BaseException as error:
+            put(_Failed(error))
+
+    threading.Thread(target=read, name="needle-prefetch", daemon=True).start()
+    try:
+        while (item := items.get()) is not done:
+            if isinstance(item, _Failed):
+                raise item.error
+            yield item
+    finally:
+        stop.set()

@@ -1,0 +1,73 @@
+"""MNIST and Fashion-MNIST: 28 x 28 grey images of ten classes, as gzipped IDX files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .dataset import ArrayBacked
+from .files import check_labels, read_idx
+
+IMAGES, LABELS = 2051, 2049  # magic numbers
+FILES = {
+    True: ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    False: ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+}
+
+
+class MNISTDataset(ArrayBacked):
+    """(image, label): image (28, 28, 1) float32 in [0, 1] after the transforms, label uint8.
+
+    Slices and index arrays give (n, 28, 28, 1) and (n,)."""
+
+    source = "mnist"
+
+    def __init__(self, image_filename: Any, label_filename: Any, transforms: Any = None):
+        super().__init__(transforms)
+        pixels = read_idx(image_filename, IMAGES, 3, self.source)
+        self.labels = read_idx(label_filename, LABELS, 1, self.source)
+        if len(pixels) != len(self.labels):
+            raise ValueError(
+                f"[data] {image_filename} has {len(pixels)} images, {label_filename} "
+                f"{len(self.labels)} labels."
+            )
+        check_labels(self.labels, 10, label_filename)
+        self.images = (pixels.astype(np.float32) / np.float32(255))[..., None]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def fetch(self, indices: Any) -> tuple[Any, Any]:
+        return self.images[indices], self.labels[indices]
+
+    def finish(self, raw: tuple[Any, Any]) -> tuple[Any, Any]:
+        images, labels = raw
+        if not self.transforms:
+            return images, labels
+        if images.ndim == 3:
+            return self.apply_transforms(images), labels
+        return np.stack([self.apply_transforms(image) for image in images]), labels
+
+
+class MNIST(MNISTDataset):
+    """The training or test images in a folder."""
+
+    def __init__(self, folder: Any, train: bool = True, transforms: Any = None):
+        images, labels = (Path(folder) / name for name in FILES[train])
+        super().__init__(images, labels, transforms)
+
+
+class FashionMNIST(MNIST):
+    """Zalando's articles of clothing in MNIST's format."""
+
+    source = "fashion-mnist"
+
+    def __init__(
+        self,
+        folder: Any = "/usr/share/datasets/fashion-mnist",
+        train: bool = True,
+        transforms: Any = None,
+    ):
+        super().__init__(folder, train, transforms)

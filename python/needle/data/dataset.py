@@ -13,7 +13,7 @@ Transform = Callable[[Any], Any]
 class Dataset:
     """Items by number. Subclasses define `__getitem__` and `__len__`.
 
-    A loader asks for a batch in two steps: `fetch(indices)` reads, in the background when the loader
+    A loader asks for a batch in two steps: `fetch(indices)` reads, in the background when it
     prefetches; `finish(raw)` does what is random, always in the consumer's thread, so that draws
     stay in order. By default all is left to `finish`: one item after the other, stacked. Override
     `fetch` to read files ahead of time.

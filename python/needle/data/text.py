@@ -113,12 +113,12 @@ class TextDataset(ArrayBacked):
     def __len__(self) -> int:
         return len(self.ids) - self.block
 
-    def __getitem__(self, index: Any) -> tuple[Array, Array]:
-        if isinstance(index, slice):
-            index = np.arange(len(self))[index]
-        start = np.asarray(index, np.int64)
+    def fetch(self, indices: Any) -> tuple[Array, Array]:
+        if isinstance(indices, slice):
+            indices = np.arange(len(self))[indices]
+        start = np.asarray(indices, np.int64)
         if start.size and not (start.min() >= 0 and start.max() < len(self)):
-            raise IndexError(f"[TextDataset] expected 0 <= index < {len(self)}, got {index}.")
+            raise IndexError(f"[TextDataset] expected 0 <= index < {len(self)}, got {indices}.")
         window = start[..., None] + np.arange(self.block + 1)
         ids = self.ids[window]
         return ids[..., :-1], ids[..., 1:]

@@ -142,25 +142,33 @@ struct Add {
   }
 };
 
-// Elements [begin, end) of the rest, one position.
 template <class E, class Action>
-void move_rest(const Nest<2>& rest, int to_operand, char* to, const char* from, int64_t begin,
-               int64_t end) {
+[[gnu::always_inline]] inline void apply_run(char* to, int64_t to_stride, const char* from,
+                                             int64_t from_stride, int64_t n) {
   constexpr int64_t kSize = sizeof(E);
+  if (to_stride == kSize && from_stride == kSize) {
+    E* const x = reinterpret_cast<E*>(to);
+    const E* const y = reinterpret_cast<const E*>(from);
+    for (int64_t i = 0; i < n; ++i) Action::apply(x + i, y + i);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    Action::apply(reinterpret_cast<E*>(to + i * to_stride),
+                  reinterpret_cast<const E*>(from + i * from_stride));
+  }
+}
+
+// Elements [begin, end) of the rest, of one position; operand To of the nest is written.
+template <class E, class Action, int To>
+void move_rest(const Nest<2>& rest, char* to, const char* from, int64_t begin, int64_t end) {
+  if (rest.ndim <= 1) {
+    const int64_t to_stride = rest.ndim == 0 ? 0 : rest.strides[0][To];
+    const int64_t from_stride = rest.ndim == 0 ? 0 : rest.strides[0][1 - To];
+    return apply_run<E, Action>(to + begin * to_stride, to_stride, from + begin * from_stride,
+                                from_stride, end - begin);
+  }
   for_each_run(rest, begin, end, [&](auto& at, auto& strides, int64_t, int64_t n) {
-    const int64_t to_stride = strides[to_operand], from_stride = strides[1 - to_operand];
-    char* const target = to + at[to_operand];
-    const char* const source = from + at[1 - to_operand];
-    if (to_stride == kSize && from_stride == kSize) {
-      E* const x = reinterpret_cast<E*>(target);
-      const E* const y = reinterpret_cast<const E*>(source);
-      for (int64_t i = 0; i < n; ++i) Action::apply(x + i, y + i);
-      return;
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      Action::apply(reinterpret_cast<E*>(target + i * to_stride),
-                    reinterpret_cast<const E*>(source + i * from_stride));
-    }
+    apply_run<E, Action>(to + at[To], strides[To], from + at[1 - To], strides[1 - To], n);
   });
 }
 
@@ -179,33 +187,17 @@ void for_each_position(const Positions& positions, const Nest<1>& leading, int64
   }
 }
 
-template <class E>
-bool is_contiguous(const Nest<2>& rest) {
-  constexpr int64_t kSize = sizeof(E);
-  return rest.ndim == 0 ||
-         (rest.ndim == 1 && rest.strides[0][0] == kSize && rest.strides[0][1] == kSize);
-}
-
 // Positions are independent: tasks take ranges of them, or pieces of the rest when it is long.
 template <class E>
 void gather_items(const View& out, const View& a, const Positions& positions,
                   const Nest<1>& leading, const Nest<2>& rest) {
   const int64_t piece = min_of(rest.size, kGrain), pieces = ceil_div(rest.size, piece);
   const int64_t grain = pieces > 1 ? 1 : max_of(1, kGrain / piece);
-  const bool contiguous = is_contiguous<E>(rest);
   parallel_for(positions.size() * pieces, grain, [&](int64_t begin, int64_t end) {
     const int64_t first = pieces > 1 ? begin % pieces * piece : 0;
     const int64_t last = min_of(rest.size, first + piece);
     const auto move = [&](int64_t to, int64_t from) {
-      if (rest.size == 1) {
-        *reinterpret_cast<E*>(out.data + to) = *reinterpret_cast<const E*>(a.data + from);
-      } else if (contiguous) {
-        constexpr int64_t kSize = sizeof(E);
-        __builtin_memcpy(out.data + to + first * kSize, a.data + from + first * kSize,
-                         (last - first) * kSize);
-      } else {
-        move_rest<E, Assign<E>>(rest, 0, out.data + to, a.data + from, first, last);
-      }
+      move_rest<E, Assign<E>, 0>(rest, out.data + to, a.data + from, first, last);
     };
     if (pieces == 1) return for_each_position(positions, leading, begin, end, move);
     for_each_position(positions, leading, begin / pieces, begin / pieces + 1, move);
@@ -216,13 +208,13 @@ void gather_items(const View& out, const View& a, const Positions& positions,
 template <class E, class Action>
 void scatter_items(const View& out, const View& a, const Positions& positions,
                    const Nest<1>& leading, const Nest<2>& rest) {
-  constexpr int64_t kMinPiece = 256 / sizeof(E), kMaxPieces = 16;
+  constexpr int64_t kMinPiece = 1024 / sizeof(E), kMaxPieces = 16;
   const bool is_big = positions.size() * rest.size > kGrain;
   const int64_t piece = is_big ? max_of(kMinPiece, ceil_div(rest.size, kMaxPieces)) : rest.size;
   parallel_for(ceil_div(rest.size, piece), 1, [&](int64_t begin, int64_t end) {
     const int64_t first = begin * piece, last = min_of(rest.size, end * piece);
     for_each_position(positions, leading, 0, positions.size(), [&](int64_t from, int64_t to) {
-      move_rest<E, Action>(rest, 1, out.data + to, a.data + from, first, last);
+      move_rest<E, Action, 1>(rest, out.data + to, a.data + from, first, last);
     });
   });
 }

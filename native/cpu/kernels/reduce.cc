@@ -49,16 +49,19 @@ bool prefers_columns(const Nest<2>& kept, int64_t reduced, int64_t reduced_strid
   return short_rows || kept_stride < distance_of(reduced_stride);
 }
 
-// How the axes of a reduction are walked.
+// How the axes of a reduction are walked. A unit of work is a tile of outputs along the innermost
+// kept axis.
 struct Plan {
-  Nest<2> outer, reduced;  // strides of a and of out
+  Nest<2> outer, reduced;  // without the axes below; strides of a and of out
   bool by_columns;
-  int64_t count;      // elements that each output reduces
-  int64_t row = 1;    // rows: the length of the innermost reduced axis
-  int64_t width = 1;  // columns: the length of the innermost kept axis
-  int64_t fold = 1;   // columns: narrow rows that are taken as one
-  int64_t tiles;      // tiles in width
-  int64_t steps[2];   // strides of a and of out along the innermost axis
+  int64_t count;          // elements that each output reduces
+  int64_t width;          // the length of the innermost kept axis,
+  int64_t steps[2];       // and the strides of a and of out along it
+  int64_t tile = kTile;   // outputs in a unit
+  int64_t row = 1;        // rows: the length of the innermost reduced axis,
+  int64_t row_steps[2];   // and its strides
+  int64_t fold = 1;       // columns: narrow rows that are taken as one
+  int64_t tiles;          // units along width
 
   [[gnu::noinline]] Plan(const View& out, const View& a) {
     outer = sorted_axes(a, out, [&](int axis) { return out.shape[axis] != 1; });
@@ -66,15 +69,16 @@ struct Plan {
     count = reduced.size;
     const int last = reduced.ndim - 1;
     by_columns = last < 0 || prefers_columns(outer, reduced.shape[last], reduced.strides[last][0]);
+    width = outer.pop(steps);
     if (by_columns) {
-      width = outer.pop(steps);
       const bool is_even = reduced.ndim == 1 && reduced.strides[0][0] == width * steps[0];
       if (is_even && width > 0) fold = max_of(1, kTile / 4 / width);
     } else {
-      row = reduced.pop(steps);
-      steps[1] = 0;
+      row = reduced.pop(row_steps);
+      // Rows that lie apart are met in the order of memory, many outputs at a time.
+      if (reduced.ndim == 0) tile = min_of(kTile, max_of(1, kGrain / max_of(1, count)));
     }
-    tiles = ceil_div(width, kTile);
+    tiles = ceil_div(width, tile);
   }
 };
 
@@ -87,7 +91,8 @@ class Reduction {
       : plan_(out, a), out_(out.data), from_(a.data), source_(source), store_(store) {}
 
   void run() {
-    const int64_t units = plan_.outer.size * plan_.tiles, unit_width = min_of(plan_.width, kTile);
+    const int64_t units = plan_.outer.size * plan_.tiles;
+    const int64_t unit_width = min_of(plan_.width, plan_.tile);
     if (units == 0) return;
     const int64_t total = plan_.outer.size * plan_.width * plan_.count;
     const int64_t wanted = min_of(total / kGrain, kChunkedTasks / units);
@@ -131,48 +136,51 @@ class Reduction {
     }
   }
 
-  int64_t tile_width(int64_t tile) const { return min_of(kTile, plan_.width - tile * kTile); }
+  int64_t tile_width(int64_t tile) const {
+    return min_of(plan_.tile, plan_.width - tile * plan_.tile);
+  }
 
   void reduce_unit(Total* totals, int64_t offset, int64_t tile, int64_t begin, int64_t end) const {
-    if (plan_.by_columns) {
-      const char* const from = from_ + offset + tile * kTile * plan_.steps[0];
-      reduce_columns(totals, from, tile_width(tile), begin, end);
+    const char* const from = from_ + offset + tile * plan_.tile * plan_.steps[0];
+    const int64_t n = tile_width(tile);
+    for (int64_t i = 0; i < n; ++i) totals[i] = Op::template identity<Total>();
+    if (begin == end) return;
+    if (plan_.fold > 1) {
+      reduce_folded(totals, from + begin * n * plan_.steps[0], n, end - begin);
     } else {
-      totals[0] = reduce_rows_of(from_ + offset, begin, end);
+      plan_.by_columns ? reduce_columns(totals, from, n, begin, end)
+                       : reduce_rows_of(totals, from, n, begin, end);
     }
   }
 
   void finish_unit(const Total* totals, int64_t offset, int64_t tile) const {
-    store_(out_ + offset + tile * kTile * plan_.steps[1], plan_.steps[1], totals, tile_width(tile));
+    char* const to = out_ + offset + tile * plan_.tile * plan_.steps[1];
+    store_(to, plan_.steps[1], totals, tile_width(tile));
   }
 
-  // One output: elements [begin, end) of the reduced axes, which are rows of plan_.row elements.
-  [[gnu::noinline]] Total reduce_rows_of(const char* from, int64_t begin, int64_t end) const {
-    Total total = Op::template identity<Total>();
-    if (begin >= end) return total;
+  // n outputs: elements [begin, end) of the reduced axes, which are rows of plan_.row elements.
+  [[gnu::noinline]] void reduce_rows_of(Total* totals, const char* from, int64_t n, int64_t begin,
+                                        int64_t end) const {
+    const int64_t step = plan_.row_steps[0];
     T buffer[kBlock];
     Cursor<2> row(plan_.reduced, begin / plan_.row);
-    for (int64_t column = begin % plan_.row; begin < end; column = 0, row.next()) {
-      const int64_t stop = min_of(plan_.row, column + end - begin);
-      begin += stop - column;
-      for (; column < stop; column += kBlock) {
-        const int64_t n = min_of(kBlock, stop - column);
-        const char* const at = from + row.offset[0] + column * plan_.steps[0];
-        const T* const x = source_.tile(at, plan_.steps[0], n, buffer);
-        total = Op::apply(total, static_cast<Total>(reduce_block<Op>(x, n)));
+    for (int64_t first = begin % plan_.row; begin < end; first = 0, row.next()) {
+      const int64_t stop = min_of(plan_.row, first + end - begin);
+      begin += stop - first;
+      for (int64_t i = 0; i < n; ++i) {
+        const char* const at = from + row.offset[0] + i * plan_.steps[0];
+        for (int64_t column = first; column < stop; column += kBlock) {
+          const int64_t length = min_of(kBlock, stop - column);
+          const T* const x = source_.tile(at + column * step, step, length, buffer);
+          totals[i] = Op::apply(totals[i], static_cast<Total>(reduce_block<Op>(x, length)));
+        }
       }
     }
-    return total;
   }
 
   // n outputs side by side: rows [begin, end) of the reduced axes.
   [[gnu::noinline]] void reduce_columns(Total* totals, const char* from, int64_t n, int64_t begin,
                                         int64_t end) const {
-    if (plan_.fold > 1) {
-      return reduce_folded(totals, from + begin * n * plan_.steps[0], n, end - begin);
-    }
-    for (int64_t i = 0; i < n; ++i) totals[i] = Op::template identity<Total>();
-    if (begin >= end) return;
     Cursor<2> row(plan_.reduced, begin);
     add_rows(totals, n, end - begin, [&](T* buffer) {
       const T* x = source_.tile(from + row.offset[0], plan_.steps[0], n, buffer);

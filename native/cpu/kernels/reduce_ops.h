@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "loops.h"
 #include "vec.h"
@@ -83,24 +84,31 @@ struct Min {
 // A block is short enough for float sums to lose little; blocks are added up in double.
 constexpr int64_t kBlock = 1024;
 
+// v's lanes from `First` on, `sizeof...(I)` of them.
+template <int First, class V, int... I>
+[[gnu::always_inline]] inline auto lanes_from(V v, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(v, v, (First + I)...);
+}
+
+template <int By, class V, int... I>
+[[gnu::always_inline]] inline V rotated(V v, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(v, v, ((By + I) % static_cast<int>(sizeof...(I)))...);
+}
+
 // The lanes of a vector meet in a tree: lane i and lane i + half, then again in the lower half.
-template <class Op, class T, int Bytes, class V>
+template <class Op, class T, int Lanes, class V>
 [[gnu::always_inline]] inline T reduce_lanes(V v) {
-  if constexpr (Bytes > 16) {
-    typedef T Half __attribute__((vector_size(Bytes / 2)));
-    Half halves[2];
-    __builtin_memcpy(halves, &v, sizeof halves);
-    return reduce_lanes<Op, T, Bytes / 2>(Op::apply(halves[0], halves[1]));
+  if constexpr (Lanes == 1) {
+    return v[0];
+  } else if constexpr (Lanes * sizeof(T) > 16) {
+    using Half = std::make_integer_sequence<int, Lanes / 2>;
+    const auto low = lanes_from<0>(v, Half{}), high = lanes_from<Lanes / 2>(v, Half{});
+    return reduce_lanes<Op, T, Lanes / 2>(Op::apply(low, high));
   } else {
-    T lanes[16 / sizeof(T)];
-    __builtin_memcpy(lanes, &v, sizeof lanes);
-#pragma GCC unroll 4
-    for (int half = 8 / sizeof(T); half > 0; half /= 2) {
-      for (int lane = 0; lane < half; ++lane) {
-        lanes[lane] = Op::apply(lanes[lane], lanes[lane + half]);
-      }
-    }
-    return lanes[0];
+    // Vectors do not get shorter than 16 bytes: lanes above Lanes are passengers.
+    constexpr int kAll = 16 / sizeof(T);
+    const auto high = rotated<Lanes / 2>(v, std::make_integer_sequence<int, kAll>{});
+    return reduce_lanes<Op, T, Lanes / 2>(Op::apply(v, high));
   }
 }
 
@@ -134,7 +142,7 @@ T reduce_block(const T* x, int64_t n) {
 #pragma GCC unroll 8
     for (int v = 0; v < half; ++v) acc[v] = Op::apply(acc[v], acc[v + half]);
   }
-  return reduce_lanes<Op, T, kVecBytes>(acc[0]);
+  return reduce_lanes<Op, T, kLanes<T>>(acc[0]);
 }
 
 // acc[i] = acc[i] op x0[i] op ... op x3[i]: four rows at a time spare three passes over acc.

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _native, config
 from .backend import BackendDevice, default_device, device_named
-from .dtype import DType, bfloat16, dtype_of, float32
+from .dtype import dtype_of
 from .graph import (
     Observer as Observer,
     enable_grad as enable_grad,
@@ -29,8 +29,8 @@ from .graph import (
     propagate as propagate,
     set_grad_enabled as set_grad_enabled,
 )
-from .ndarray import abstract, functions, mutation
-from .ndarray.array import NDArray, from_numpy
+from .ndarray import abstract, functions, intake, mutation
+from .ndarray.array import NDArray
 
 if TYPE_CHECKING:
     from .tensor_methods import TensorMethods
@@ -309,7 +309,10 @@ class Tensor(Value, TensorMethods):
         if kwargs:
             raise TypeError(f"[Tensor] unknown arguments {sorted(kwargs)}.")
         self._init(None, [], None, requires_grad)
-        self.cached_data = _to_data(array, None if device is None else device_named(device), dtype)
+        place = None if device is None else device_named(device)
+        shared = isinstance(array, Tensor)
+        source = array.realize_cached_data() if shared else array
+        self.cached_data = intake.take_in(source, place, dtype, share=shared)
 
     # Facts ----------------------------------------------------------------------------------
 
@@ -481,35 +484,6 @@ class Tensor(Value, TensorMethods):
             hooks.pop(key, None)
 
         return remove
-
-
-def _to_data(array: Any, device: BackendDevice | None, dtype: Any) -> Any:
-    """Raw data for a new leaf: numpy's in np mode, else an NDArray. Tensors share theirs."""
-    shared = isinstance(array, Tensor)
-    if shared:
-        array = array.realize_cached_data()
-    if config.BACKEND == "np":
-        wanted = array.dtype if dtype is None and shared else _numpy_dtype(dtype)
-        return array if shared and array.dtype == wanted else _numbers(np.array(array, wanted))
-    if isinstance(array, NDArray):
-        moved = array if device is None else array.to(device)
-        moved = moved if dtype is None else functions.cast(moved, dtype)
-        return moved if shared or moved is not array else array.copy()
-    kind: DType = float32 if dtype is None else dtype_of(dtype)
-    return from_numpy(_numbers(np.asarray(array)), kind, device or default_device())
-
-
-def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
-        raise TypeError(f"[Tensor] expected real numbers, got dtype {array.dtype}.")
-    return array
-
-
-def _numpy_dtype(dtype: Any) -> Any:
-    """How NumPy spells it; None is its own choice."""
-    if dtype is not None and dtype_of(dtype) is bfloat16:
-        raise TypeError("[Tensor] NumPy has no bfloat16: use NEEDLE_BACKEND=nd for it.")
-    return None if dtype is None else dtype_of(dtype).storage
 
 
 # Reverse mode -----------------------------------------------------------------------------------

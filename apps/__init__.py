@@ -1,0 +1,1 @@
+"""The course's entry points: the same names and behaviour, over needle."""

@@ -78,18 +78,18 @@ def layouts(draw: Any, ndim: int) -> Layout:
 
 def stored(dtype: DType, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """Random small values in storage form (bfloat16 as bits)."""
-    values = np.random.default_rng(seed).integers(-50, 50, shape)
+    values = np.asarray(np.random.default_rng(seed).integers(-50, 50, shape))
     if dtype is bfloat16:
-        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        return np.asarray(values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     if dtype.is_floating:
-        return (values / 8).astype(dtype.storage)
+        return np.asarray(values / 8, dtype.storage)
     return values.astype(dtype.storage)
 
 
 def as_numbers(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """Storage form -> what `.numpy()` shows: bfloat16 widens to float32."""
     if dtype is bfloat16:
-        return (values.astype(np.uint32) << 16).view(np.float32)
+        return np.asarray(values.astype(np.uint32) << 16).view(np.float32)
     return values
 
 

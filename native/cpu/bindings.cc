@@ -89,6 +89,7 @@ void bind_instruction_sets(nb::module_& m) {
 NB_MODULE(_native, m) {
   m.doc() = "The native core of needle: buffers and kernels of the CPU.";
   m.attr("__version__") = NEEDLE_VERSION;
+  nanobind::set_leak_warnings(false);  // memory shared by DLPack may outlive the interpreter
   nanobind::register_exception_translator(needle::translate);
   needle::set_interrupt_hook(needle::has_pending_signal);
   needle::bind_memory(m);

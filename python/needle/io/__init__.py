@@ -1,0 +1,4 @@
+"""Files: tensors and training states on disk."""
+
+from .checkpoint import Checkpoint as Checkpoint
+from .saving import load as load, save as save

@@ -1,0 +1,59 @@
+"""Checkpoint: all that a training run needs to go on exactly where it stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..ndarray import random
+from .saving import load, save
+
+
+def _random_state() -> dict[str, Any]:
+    """The generator's state in plain values: NumPy's has an array of uint32."""
+    state = random.get_rng_state()
+    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in state.items()}
+
+
+class Checkpoint:
+    """Models, optimizers, schedulers, loaders: anything with state_dict and load_state_dict.
+
+        checkpoint = Checkpoint("run/last.ndl", model=model, optimizer=opt, loader=loader)
+        checkpoint.save(step=100)
+        step = checkpoint.load()["step"]
+
+    Random state is saved too. The file at `path` is always whole: the new one is written beside it
+    and takes its place only when it is complete on the disk.
+    """
+
+    def __init__(self, path: Any, **parts: Any):
+        self.path = Path(path)
+        self.parts = parts
+
+    def exists(self) -> bool:
+        """Is there something to go on from?"""
+        return self.path.is_file()
+
+    def save(self, **values: Any) -> None:
+        """Write the state of all parts, the random state, and plain values such as the step."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        state = {name: part.state_dict() for name, part in self.parts.items()}
+        save({"parts": state, "random": _random_state(), "values": values}, self.path)
+
+    def load(self) -> dict[str, Any]:
+        """Put the saved state back into all parts; returns the plain values."""
+        saved = load(self.path)
+        if not isinstance(saved, dict) or set(saved) != {"parts", "random", "values"}:
+            raise ValueError(f"[Checkpoint] {self.path} is not a checkpoint.")
+        if set(saved["parts"]) != set(self.parts):
+            raise ValueError(
+                f"[Checkpoint] {self.path} holds {sorted(saved['parts'])}, expected "
+                f"{sorted(self.parts)}."
+            )
+        for name, part in self.parts.items():
+            part.load_state_dict(saved["parts"][name])
+        random.set_rng_state(saved["random"])
+        values: dict[str, Any] = saved["values"]
+        return values

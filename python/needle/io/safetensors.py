@@ -1,0 +1,132 @@
+"""The safetensors file format: a JSON header, then the bytes of every tensor.
+
+    8 bytes  length of the header, little-endian
+    header   {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
+    data     offsets count from here; tensors lie one after the other, without gaps
+
+Nothing in such a file is code, and everything in it is checked before a tensor is made.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from .. import config
+from ..autograd import Tensor
+from ..backend import default_device
+from ..dtype import DType, dtype_of
+from ..ndarray.array import from_device, from_numpy as array_from_numpy
+
+CODES: dict[str, str] = {
+    "F32": "float32", "F64": "float64", "F16": "float16", "BF16": "bfloat16",
+    "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8", "BOOL": "bool",
+}  # fmt: skip
+NAMES = {name: code for code, name in CODES.items()}
+LONGEST_HEADER = 100_000_000
+
+
+def _stored(tensor: Any) -> tuple[DType, np.ndarray[Any, Any]]:
+    """A tensor's dtype and its elements in storage form, C order, little-endian."""
+    data = tensor.realize_cached_data() if isinstance(tensor, Tensor) else np.asarray(tensor)
+    if isinstance(data, np.ndarray):
+        return dtype_of(data.dtype), np.ascontiguousarray(data)
+    return data.dtype, np.ascontiguousarray(from_device(data))
+
+
+def write(file: BinaryIO, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
+    """Write tensors and string metadata to an open file."""
+    stored = {name: _stored(tensor) for name, tensor in tensors.items()}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    begin = 0
+    for name, (dtype, array) in stored.items():
+        end = begin + array.nbytes
+        shape = list(np.shape(array))
+        header[name] = {"dtype": NAMES[dtype], "shape": shape, "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # the data starts at a multiple of 8
+    file.write(len(text).to_bytes(8, "little"))
+    file.write(text)
+    for _, array in stored.values():
+        file.write(array.tobytes())
+
+
+def read(path: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a file."""
+    path = Path(path)
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header, start = _read_header(file, size, path)
+        metadata = header.pop("__metadata__", {})
+        tensors = {}
+        for name, entry in header.items():
+            dtype, shape, begin, count = _checked(name, entry, size - start, path)
+            file.seek(start + begin)
+            array = np.fromfile(file, dtype.storage, count).reshape(shape)
+            tensors[name] = _tensor(array, dtype)
+    return tensors, metadata
+
+
+def _read_header(file: BinaryIO, size: int, path: Path) -> tuple[dict[str, Any], int]:
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(size - 8, LONGEST_HEADER):
+        raise ValueError(f"[load] {path} is not a safetensors file, or it was cut off.")
+    try:
+        header = json.loads(file.read(length))
+    except ValueError as error:
+        raise ValueError(f"[load] {path}: the header is damaged: {error}.") from None
+    if not isinstance(header, dict):
+        raise ValueError(f"[load] {path}: the header must be a JSON object.")
+    return header, 8 + length
+
+
+def _checked(name: str, entry: Any, room: int, path: Path) -> tuple[DType, list[int], int, int]:
+    """dtype, shape, begin and number of elements of one entry, or an error about it."""
+    try:
+        code, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        whole = all(isinstance(n, int) and n >= 0 for n in (*shape, begin, end))
+    except (TypeError, KeyError, ValueError):
+        raise ValueError(f"[load] {path}: the entry of {name!r} is damaged.") from None
+    if code not in CODES:
+        raise ValueError(f"[load] {path}: {name!r} has dtype {code}, which needle has not.")
+    dtype = dtype_of(CODES[code])
+    if not whole or end - begin != math.prod(shape) * dtype.itemsize or end > room:
+        raise ValueError(
+            f"[load] {path}: {name!r} of shape {shape} and dtype {code} does not fit its place "
+            f"{begin} to {end} in {room} bytes of data; the file is damaged or was cut off."
+        )
+    return dtype, shape, begin, math.prod(shape)
+
+
+def _tensor(array: np.ndarray[Any, Any], dtype: DType) -> Tensor:
+    if config.BACKEND == "np":
+        return Tensor(array, requires_grad=False)
+    data = array_from_numpy(array, dtype, default_device(), as_bits=True)
+    loaded: Tensor = Tensor.make_const(data)
+    return loaded
+
+
+def write_atomically(path: Any, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
+    """Write beside the target, to the disk itself, then rename: never half a file at `path`."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            write(file, tensors, metadata)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the rename itself
+    finally:
+        os.close(folder)

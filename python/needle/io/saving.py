@@ -1,0 +1,80 @@
+"""save and load: nested dicts, lists and tuples of tensors and plain values, in one file.
+
+Tensors go into a safetensors file under their path ("model.0.weight"); the nesting and everything
+that is not a tensor is JSON in the file's metadata. No pickle: loading never runs code.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Tensor
+from . import safetensors
+
+TENSOR = "__tensor__"  # {"__tensor__": name} stands for a tensor in the JSON
+TUPLE = "__tuple__"
+KEYS = "__int_keys__"  # a dict with whole numbers as keys
+STRUCTURE = "needle"  # the metadata entry that holds the JSON
+
+
+def _encode(value: Any, path: str, tensors: dict[str, Any]) -> Any:
+    if isinstance(value, (Tensor, np.ndarray)):
+        tensors[path] = value
+        return {TENSOR: path}
+    if isinstance(value, dict):
+        prefix = f"{path}." if path else ""
+        inner = {str(k): _encode(v, f"{prefix}{k}", tensors) for k, v in value.items()}
+        if value and all(isinstance(k, int) for k in value):
+            return {KEYS: inner}
+        if not all(isinstance(k, str) for k in value):
+            raise TypeError(f"[save] keys must be text or whole numbers, got {list(value)[:5]}.")
+        return inner
+    if isinstance(value, (list, tuple)):
+        prefix = f"{path}." if path else ""
+        items = [_encode(v, f"{prefix}{i}", tensors) for i, v in enumerate(value)]
+        return {TUPLE: items} if isinstance(value, tuple) else items
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(
+        f"[save] expected tensors, numbers, text, None and nestings of them, got "
+        f"{type(value).__name__} at {path!r}; save its state_dict() instead."
+    )
+
+
+def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, list):
+        return [_decode(v, tensors) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {TENSOR}:
+        return tensors[value[TENSOR]]
+    if value.keys() == {TUPLE}:
+        return tuple(_decode(v, tensors) for v in value[TUPLE])
+    if value.keys() == {KEYS}:
+        return {int(k): _decode(v, tensors) for k, v in value[KEYS].items()}
+    return {k: _decode(v, tensors) for k, v in value.items()}
+
+
+def save(obj: Any, path: Any) -> None:
+    """Write tensors and plain values, nested as they are; a file at `path` is replaced whole.
+
+    A dict of tensors, such as a state_dict, is an ordinary safetensors file."""
+    tensors: dict[str, Any] = {}
+    structure = _encode(obj, "", tensors)
+    safetensors.write_atomically(path, tensors, {STRUCTURE: json.dumps(structure)})
+
+
+def load(path: Any) -> Any:
+    """What `save` wrote; of any other safetensors file, a dict of its tensors."""
+    tensors, metadata = safetensors.read(path)
+    if STRUCTURE not in metadata:
+        return tensors
+    try:
+        return _decode(json.loads(metadata[STRUCTURE]), tensors)
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"[load] {path}: the structure is damaged: {error!r}.") from None

@@ -201,13 +201,19 @@ class Value(_native.BufferExporter):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are leaves: the data, not its history."""
-        return _restore, (type(self), self.realize_cached_data(), self.requires_grad, self.__dict__)
+        data, attributes = self.realize_cached_data(), _own_attributes(self)
+        return _restore, (type(self), data, self.requires_grad, attributes)
 
 
 def _restore(cls: type[Value], data: Any, requires_grad: bool, attributes: dict[str, Any]) -> Any:
     value = cls.make_const(data, requires_grad)
-    value.__dict__.update((k, v) for k, v in attributes.items() if k not in ("_hooks", "_abstract"))
+    value.__dict__.update(attributes)
     return value
+
+
+def _own_attributes(value: Value) -> dict[str, Any]:
+    """What the user set on the value: it goes with copies, hooks and shapes do not."""
+    return {k: v for k, v in value.__dict__.items() if k not in ("_hooks", "_abstract")}
 
 
 def _check_inputs(op: Op, inputs: Sequence[Any]) -> None:
@@ -346,7 +352,7 @@ class Tensor(Value, TensorMethods):
 
     @property
     def data(self) -> Tensor:
-        """The tensor without its history; assigning replaces the buffer, not the shape rules."""
+        """The tensor without its history; assigning replaces the buffer, of any shape."""
         return self.detach()
 
     @data.setter
@@ -423,7 +429,7 @@ class Tensor(Value, TensorMethods):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         data = functions.copy(self.realize_cached_data())
-        copied: Tensor = _restore(type(self), data, self.requires_grad, self.__dict__)
+        copied: Tensor = _restore(type(self), data, self.requires_grad, _own_attributes(self))
         memo[id(self)] = copied
         return copied
 

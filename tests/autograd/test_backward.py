@@ -218,6 +218,24 @@ def test_pickle_keeps_data_and_requires_grad() -> None:
     assert y.dtype == "float64"
 
 
+def test_copies_take_attributes_but_not_hooks() -> None:
+    x = leaf([1.0])
+    x.name = "weight"
+    x.register_hook(lambda g: g * 10)
+    for y in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert y.name == "weight"
+        (y * 1).backward()
+        assert y.grad.item() == 1
+
+
+def test_casting_to_integers_has_no_gradient() -> None:
+    x = leaf([1.7, 2.2])
+    whole = x.astype("int64")
+    assert not whole.requires_grad
+    (x * whole.astype("float64")).sum().backward()
+    assert_close(x.grad, [1.0, 2.0])
+
+
 def test_constructor_shares_tensors_and_copies_arrays() -> None:
     x = plain([1.0, 2.0])
     shared = ndl.Tensor(x)

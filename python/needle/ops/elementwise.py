@@ -38,13 +38,15 @@ class WithScalar(Elementwise):
 
 
 class Cast(TensorOp):
-    """y = x in another dtype; the gradient is cast back"""
+    """y = x in another dtype; the gradient is cast back, and there is none through integers"""
 
     elementwise = True
     linear = True
 
     def __init__(self, dtype: Any):
         self.dtype = dtype_of(dtype)
+        if not self.dtype.is_floating:
+            self.differentiable = False  # type: ignore[misc]
 
     def compute(self, a: Any) -> Any:
         return F.cast(a, self.dtype)

@@ -17,8 +17,10 @@ from .elementwise import astype
 Axes = int | Sequence[int] | None
 
 
-def _sequence(values: tuple[Any, ...]) -> Any:
-    """f(x, (2, 3)) and f(x, 2, 3) mean the same."""
+def _sequence(values: tuple[Any, ...], named: Any) -> Any:
+    """f(x, (2, 3)), f(x, 2, 3) and f(x, name=(2, 3)) mean the same."""
+    if named is not None:
+        return named
     return values[0] if len(values) == 1 else values
 
 
@@ -41,10 +43,10 @@ class Reshape(TensorOp):
         return reshape(out_grad, x.shape)
 
 
-def reshape(a: Tensor, *shape: Any) -> Tensor:
+def reshape(a: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in another shape, reshape(a, (2, 3)) or (a, 2, 3); one size may be -1."""
-    sizes = layout.normalize_shape(_sequence(shape), "reshape")
-    return Reshape(sizes)(check_tensor("reshape", a))
+    given = layout.normalize_shape(_sequence(sizes, shape), "reshape")
+    return Reshape(given)(check_tensor("reshape", a))
 
 
 def flatten(a: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -104,11 +106,11 @@ class BroadcastTo(TensorOp):
         return fit(out_grad, x)
 
 
-def broadcast_to(a: Tensor, *shape: Any) -> Tensor:
+def broadcast_to(a: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """a stretched to a shape by NumPy's rules."""
-    sizes = layout.normalize_shape(_sequence(shape), "broadcast_to")
-    layout.check_sizes(sizes, "broadcast_to")
-    return BroadcastTo(sizes)(check_tensor("broadcast_to", a))
+    given = layout.normalize_shape(_sequence(sizes, shape), "broadcast_to")
+    layout.check_sizes(given, "broadcast_to")
+    return BroadcastTo(given)(check_tensor("broadcast_to", a))
 
 
 # Order --------------------------------------------------------------------------------------------
@@ -180,10 +182,10 @@ def inverse_order(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
-def permute(a: Tensor, *axes: Any) -> Tensor:
+def permute(a: Tensor, *order: Any, axes: Any = None) -> Tensor:
     """All axes in another order: permute(a, (2, 0, 1)) or (a, 2, 0, 1)."""
-    order = layout.normalize_shape(_sequence(axes), "permute")
-    return Permute(order)(check_tensor("permute", a))
+    given = layout.normalize_shape(_sequence(order, axes), "permute")
+    return Permute(given)(check_tensor("permute", a))
 
 
 def reverse_axes(a: Tensor) -> Tensor:

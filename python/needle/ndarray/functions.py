@@ -456,7 +456,7 @@ def nonzero(a: NDArray) -> NDArray:
 def full(shape: Shape, value: Scalar, dtype: Any, device: BackendDevice) -> Any:
     """A new array of one value, of the kind that tensors hold (NDArray, or numpy.ndarray)."""
     if config.BACKEND == "np":
-        return np.full(shape, value, dtype_of(dtype).storage)
+        return bridge.unwrap(_full(shape, value, dtype_of(dtype), bridge.cpu_numpy()))
     return _full(shape, value, dtype_of(dtype), device)
 
 

@@ -10,8 +10,9 @@ PYTEST := $(PY) -m pytest -q -n $(JOBS)
 SOURCES := CMakeLists.txt pyproject.toml $(shell find native -type f)
 
 # Tests that run once more on each instruction set, and with tensors over plain NumPy arrays.
-NATIVE_TESTS := $(wildcard tests/parity tests/native)
-NUMPY_TESTS := $(wildcard tests/ops tests/autograd tests/contract)
+NATIVE_TESTS := tests/parity tests/native
+THREAD_TESTS := tests/native/test_threads.py tests/parity/test_threads_equal.py
+NUMPY_TESTS := tests/ops/test_forward.py tests/ops/test_gradient.py::test_gradient
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -56,24 +57,25 @@ wheel: $(VENV)/with-build ## build dist/needle_dl-*.whl
 
 # Checks of the native core ------------------------------------------------------------------------
 
-SANITIZER_OPTIONS := ASAN_OPTIONS=detect_leaks=0:halt_on_error=1:allocator_may_return_null=1 \
-  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+# Python itself is not instrumented: the sanitizer's library goes first, and leaks are not looked for.
+preload = LD_PRELOAD="$$(g++ -print-file-name=lib$(1).so) $$(g++ -print-file-name=libstdc++.so)"
 
 asan: .venv-asan/installed .venv-asan/with-test ## parity tests under AddressSanitizer and UBSan
-	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
-	  $(SANITIZER_OPTIONS) .venv-asan/bin/python -m pytest -q -p no:cacheprovider $(NATIVE_TESTS)
+	$(call preload,asan) ASAN_OPTIONS=detect_leaks=0:halt_on_error=1:allocator_may_return_null=1 \
+	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	  .venv-asan/bin/python -m pytest -q -n $(JOBS) -p no:cacheprovider tests/parity
 
-tsan: build/tsan/needle_selftest ## the kernels' self-test under ThreadSanitizer
-	setarch -R env NEEDLE_NUM_THREADS=4 TSAN_OPTIONS=halt_on_error=1 $<
+tsan: .venv-tsan/installed .venv-tsan/with-test ## the thread pool's tests under ThreadSanitizer
+	$(call preload,tsan) TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 NEEDLE_NUM_THREADS=4 \
+	  setarch -R .venv-tsan/bin/python -m pytest -q -p no:cacheprovider $(THREAD_TESTS)
 
 selftest: build/selftest/needle_selftest ## the kernels' self-test, without Python
 	$<
 
 selftest-aarch64: build/aarch64/needle_selftest ## the same, cross-built for AArch64, under qemu
-	command -v qemu-aarch64 || (apt-get update && apt-get install -y qemu-user)
+	@command -v qemu-aarch64 > /dev/null || (apt-get update && apt-get install -y qemu-user)
 	qemu-aarch64 -L /usr/aarch64-linux-gnu $<
 
-build/tsan/needle_selftest: CMAKE_OPTIONS := -DNEEDLE_SANITIZE=thread
 build/aarch64/needle_selftest: CMAKE_OPTIONS := -DCMAKE_TOOLCHAIN_FILE=native/aarch64.cmake
 build/aarch64/needle_selftest: | /usr/bin/aarch64-linux-gnu-g++
 
@@ -100,6 +102,7 @@ define install_group
 endef
 
 .venv-asan/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_SANITIZE=address,undefined
+.venv-tsan/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_SANITIZE=thread
 
 # Editable: Python files are used where they lie, and only native sources need this again.
 %/installed: $(SOURCES) | %/with-build
@@ -113,14 +116,18 @@ endef
 .venv-asan/with-%: pyproject.toml | .venv-asan/created
 	$(install_group)
 
+.venv-tsan/with-%: pyproject.toml | .venv-tsan/created
+	$(install_group)
+
 %/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	  "needle needs Python 3.11 or newer; say which with make PYTHON=python3.11")'
 	$(PYTHON) -m venv $*
 	@touch $@
 
-.PRECIOUS: %/created %/installed .venv/with-% .venv-asan/with-% build/%/needle_selftest
+.PRECIOUS: %/created %/installed .venv/with-% .venv-asan/with-% .venv-tsan/with-%
+.PRECIOUS: build/%/needle_selftest
 
 clean: ## remove everything that make made
-	rm -rf .venv .venv-asan build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-asan .venv-tsan build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find python tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

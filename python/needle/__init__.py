@@ -3,7 +3,7 @@
 # isort: skip_file
 
 # The modules.
-from . import autograd as autograd, data as data, init as init, ops as ops
+from . import autograd as autograd, init as init, ops as ops
 
 # Tensors, values and operators: all names of `needle.ops`, which lists them.
 from .ops import *  # noqa: F403
@@ -33,8 +33,6 @@ from .transforms import (
     vjp as vjp,
 )
 from .recompute import checkpoint as checkpoint
-from .anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly
-from . import testing as testing
 
 # New tensors.
 from .init import (
@@ -99,3 +97,38 @@ from ._native import (
 # Devices, and the course's module paths.
 from .backend_selection import *  # noqa: F403
 from . import course_paths as course_paths
+
+# Loaded when first used, so that importing needle stays quick: name -> module that has it.
+from typing import TYPE_CHECKING
+
+_LATER = {
+    "data": "data",
+    "io": "io",
+    "nn": "nn",
+    "optim": "optim",
+    "testing": "testing",
+    "AnomalyError": "anomaly",
+    "detect_anomaly": "anomaly",
+    "Checkpoint": "io",
+    "load": "io",
+    "save": "io",
+}
+
+if TYPE_CHECKING:
+    from . import data as data, io as io, nn as nn, optim as optim, testing as testing
+    from .anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly
+    from .io import Checkpoint as Checkpoint, load as load, save as save
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(f".{_LATER[name]}", __name__)
+    found = globals()[name] = module if name == _LATER[name] else getattr(module, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

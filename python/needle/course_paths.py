@@ -1,12 +1,19 @@
 """The course's module paths (`needle.ops.ops_mathematic`, ...) as names of the modules here.
 
-Files here carry no folder prefix; imports by the course's paths find the same modules.
+Files here carry no folder prefix. A finder, asked only for modules that no file provides, answers
+the course's paths with the module that has their contents.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
+PACKAGE = __name__.rpartition(".")[0]
 PATHS = {
     "ops.ops_mathematic": "ops",
     "ops.ops_logarithmic": "ops.softmax",
@@ -25,20 +32,30 @@ PATHS = {
     "data.datasets.cifar10_dataset": "data",
     "data.datasets.ptb_dataset": "data",
     "backend_ndarray.ndarray": "backend_ndarray",
+    "backend_ndarray.ndarray_backend_numpy": "backend.reference",
+    "backend_ndarray.ndarray_backend_cpu": "_native",
 }
 
 
-def register() -> None:
-    """Let the import system know the course's paths of the modules that are loaded."""
-    package = __name__.rpartition(".")[0]
-    for path, target in PATHS.items():
-        module = sys.modules.get(f"{package}.{target}")
-        if module is None:
-            continue
-        sys.modules.setdefault(f"{package}.{path}", module)
-        parent, _, name = path.rpartition(".")
-        if not hasattr(sys.modules[f"{package}.{parent}"], name):
-            setattr(sys.modules[f"{package}.{parent}"], name, module)
+class _CoursePaths(MetaPathFinder, Loader):
+    """Finds a course path, and loads it by naming the module that is there already."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, rest = fullname.partition(".")
+        if package != PACKAGE or rest not in PATHS:
+            return None
+        return ModuleSpec(fullname, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(f"{PACKAGE}.{PATHS[spec.name.partition('.')[2]]}")
+        self._own_spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._own_spec  # the import system has set the alias's
 
 
-register()
+if not any(isinstance(finder, _CoursePaths) for finder in sys.meta_path):
+    sys.meta_path.append(_CoursePaths())

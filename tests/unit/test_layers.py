@@ -22,7 +22,7 @@ LAYERS = [
     {"autograd", "graph", "rebinding", "tensor_methods"},
     {"ops"},
     {"init"},
-    {"anomaly", "data", "nn", "optim", "recompute", "testing", "transforms", "tree"},
+    {"anomaly", "data", "io", "nn", "optim", "recompute", "testing", "transforms", "tree"},
     {"backend_ndarray", "backend_numpy", "backend_selection", "course_paths"},  # the course's names
     {"__init__"},
 ]

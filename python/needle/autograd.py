@@ -360,7 +360,9 @@ class Tensor(Value, TensorMethods):
         if not isinstance(value, Tensor) or value.dtype != self.dtype:
             got = value.dtype if isinstance(value, Tensor) else type(value).__name__
             raise AssertionError(f"[data] expected a Tensor of dtype {self.dtype}, got {got}.")
-        self.cached_data = value.realize_cached_data()
+        data = value.realize_cached_data()
+        before_write()
+        self.cached_data = data
 
     def detach(self) -> Tensor:
         """The same data without its history and without a gradient."""

@@ -101,6 +101,8 @@ def select(a: NDArray, index: Any) -> Selection:
     items = normalize(entries, a.ndim, _expand_mask, lambda e: isinstance(e, NDArray))
     found = parse(a.shape, a.strides, a.offset, items)
     view = make_view(found.shape, found.strides, found.offset, a.dtype, a.device, a._handle)
+    if not found.arrays:
+        return Selection(view, (), (), (), 0)
     rest = [i for i in range(view.ndim) if i not in found.axes]
     indices = tuple(cast(i, int64) for i in found.arrays)
     try:

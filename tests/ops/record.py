@@ -91,6 +91,11 @@ class OpRecord:
         return found
 
     @property
+    def supported(self) -> tuple[DType, ...]:
+        """The dtypes that tensors can have here: NumPy has no bfloat16."""
+        return tuple(d for d in self.dtypes if ndl.BACKEND == "nd" or d is not bfloat16)
+
+    @property
     def differentiable(self) -> bool:
         return self.order > 0
 

@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -64,6 +65,20 @@ def test_devices() -> None:
     assert isinstance(nd.cpu(), nd.BackendDevice)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: ndl.Tensor([1.0], device=d),
+        lambda d: ndl.init.zeros(2, device=d),
+        lambda d: ndl.init.rand(2, device=d),
+        lambda d: d.from_numpy(np.ones(2), None),
+    ],
+)
+def test_a_device_that_is_not_there(make: Callable[[nd.BackendDevice], object]) -> None:
+    with pytest.raises(RuntimeError, match=r"\[cuda\(\)\] this device is not available .* use cpu"):
+        make(nd.cuda())
+
+
 def test_device_methods() -> None:
     for device in (nd.cpu(), nd.cpu_numpy()):
         np.random.seed(0)
@@ -92,7 +107,7 @@ def test_array_functions() -> None:
 
 @pytest.mark.parametrize("path", sorted(course_paths.PATHS))
 def test_course_paths(path: str) -> None:
-    target = course_paths.PATHS[path]
-    if f"needle.{target}" not in sys.modules:
-        pytest.skip(f"needle.{target} is not loaded")
-    assert importlib.import_module(f"needle.{path}") is sys.modules[f"needle.{target}"]
+    target = importlib.import_module(f"needle.{course_paths.PATHS[path]}")
+    assert importlib.import_module(f"needle.{path}") is target
+    assert target.__spec__ is not None
+    assert target.__spec__.name == target.__name__

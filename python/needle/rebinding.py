@@ -1,9 +1,9 @@
 """Tensors that become another value: what assignment (`x[i] = v`) does to a tensor with a history.
 
 The object x stays the same, but it now stands for SetItem(former x, v). Whoever used x before still
-has the object x among its inputs and must go on to mean the former value. Nodes are numbered as they
-are made, so such a use is easy to tell: an input with a higher number than its user. Walks through
-the graph put the former value back in its place (`restore_inputs`).
+has the object x among its inputs and must go on to mean the former value. Nodes are numbered as
+they are made, so such a use is easy to tell: an input with a higher number than its user. Walks
+through the graph put the former value back in its place (`restore_inputs`).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def _as_used(source: Any, node: Any) -> Any:
     while source._stamp > node._stamp:
         if not source.inputs:
             raise ValueError(
-                f"[backward] {type(node.op).__name__} used a tensor of shape {source.shape} that was "
-                "assigned to and then cut from its history; assign to a copy (x = x.clone()) instead."
+                f"[backward] {type(node.op).__name__} used a tensor of shape {source.shape} that "
+                "was assigned to and then cut from its history; assign to a copy (x = x.clone())."
             )
         source = source.inputs[0]
     return source

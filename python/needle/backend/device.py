@@ -27,12 +27,12 @@ class BackendDevice:
         return f"{self.name}()"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (device_named, (self.name,))
+        return (_find, (self.name,))
 
     def __getattr__(self, name: str) -> Any:
         """The course's functions first, then the kernels themselves."""
         if self.mod is None:
-            raise RuntimeError(f"[{self.name}] this device is not available on this machine.")
+            raise _unavailable(self)
         found = course.lookup(name, self.mod)
         return getattr(self.mod, name) if found is None else found
 
@@ -72,15 +72,24 @@ def all_devices() -> list[BackendDevice]:
 
 
 def device_named(name: str | BackendDevice) -> BackendDevice:
-    """The device of that name, "cpu" or "cpu()".
+    """The device of that name, "cpu" or "cpu()", if arrays can be made on it.
 
     >>> device_named("cpu_numpy")
     cpu_numpy()
     """
-    if isinstance(name, BackendDevice):
-        return name
+    device = name if isinstance(name, BackendDevice) else _find(name)
+    if device.mod is None:
+        raise _unavailable(device)
+    return device
+
+
+def _find(name: str) -> BackendDevice:
     for device in all_devices():
         if name in (device.name, repr(device)):
             return device
     known = ", ".join(d.name for d in all_devices())
     raise ValueError(f"[device] expected one of {known}, got {name!r}.")
+
+
+def _unavailable(device: BackendDevice) -> RuntimeError:
+    return RuntimeError(f"[{device}] this device is not available on this machine; use cpu().")

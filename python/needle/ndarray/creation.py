@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import config
-from ..backend import BackendDevice, default_device
+from ..backend import BackendDevice, default_device, device_named
 from ..dtype import dtype_of
 from . import functions, layout, random, select
 from .array import NDArray, empty as _empty
@@ -26,7 +26,7 @@ def empty(shape: Any, dtype: Any = "float32", device: BackendDevice | None = Non
     sizes = layout.check_sizes(layout.normalize_shape(shape, "empty"), "empty")
     if config.BACKEND == "np":
         return np.empty(sizes, dtype_of(dtype).storage)
-    return _empty(sizes, dtype_of(dtype), device or default_device())
+    return _empty(sizes, dtype_of(dtype), device_named(device or default_device()))
 
 
 def full(
@@ -34,7 +34,7 @@ def full(
 ) -> Any:
     """Every element is fill_value."""
     sizes = layout.check_sizes(layout.normalize_shape(shape, "full"), "full")
-    return functions.full(sizes, fill_value, dtype, device or default_device())
+    return functions.full(sizes, fill_value, dtype, device_named(device or default_device()))
 
 
 def _rand(device: BackendDevice, *shape: int, dtype: Any = "float32") -> Any:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import config
-from ..backend import BackendDevice, cpu_numpy, default_device
+from ..backend import BackendDevice, cpu_numpy, default_device, device_named
 from ..dtype import DType, bool_, dtype_of, float32, float64, int64
 from . import bridge, functions
 from .array import NDArray, empty, from_numpy
@@ -71,7 +71,7 @@ class RandomSource(Protocol):
 
 def _place(device: BackendDevice | None) -> BackendDevice:
     """Where to draw: in np mode tensors are NumPy arrays, so on the reference device."""
-    return cpu_numpy() if config.BACKEND == "np" else device or default_device()
+    return cpu_numpy() if config.BACKEND == "np" else device_named(device or default_device())
 
 
 def _held(a: NDArray) -> Any:

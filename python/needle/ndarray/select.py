@@ -181,7 +181,7 @@ def add_at(a: NDArray, index: Any, value: NDArray) -> None:
         a.device.mod.binary("add", s.view, s.view, cast(value, a.dtype))
         return
     values = broadcast_to(cast(value, a.dtype), s.result_shape)
-    _scatter("add_at", "add", s.view, s.indices, s.sources, s.move(values))
+    _scatter("index_add", "add", s.view, s.indices, s.sources, s.move(values))
 
 
 @array_function

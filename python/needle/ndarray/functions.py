@@ -126,13 +126,15 @@ def _lowest(a: NDArray) -> Any:
 def _scalar_dtype(name: str, dtype: DType, scalar: Scalar) -> DType:
     """The type of array-with-scalar; comparisons widen for a scalar that does not fit."""
     result = promote_scalar(dtype, type(scalar))
-    if name in COMPARISONS and not _fits(result, scalar):
+    if name in COMPARISONS and not fits(result, scalar):
         return int64 if -(2**63) <= scalar < 2**63 else float64
-    check_fits(name, result, scalar)
+    if name != "divide":  # integers divide as float64, where every scalar has its place
+        check_fits(name, result, scalar)
     return result
 
 
-def _fits(dtype: DType, scalar: Scalar) -> bool:
+def fits(dtype: DType, scalar: Scalar) -> bool:
+    """Is an integer scalar a value of an integer dtype? (True for all others.)"""
     if not dtype.is_integer or not isinstance(scalar, int):
         return True
     limits = np.iinfo(dtype.storage)
@@ -141,7 +143,7 @@ def _fits(dtype: DType, scalar: Scalar) -> bool:
 
 def check_fits(name: str, dtype: DType, scalar: Scalar) -> None:
     """An integer scalar must be a value of an integer dtype."""
-    if not _fits(dtype, scalar):
+    if not fits(dtype, scalar):
         limits = np.iinfo(dtype.storage)
         raise ValueError(
             f"[{name}] {scalar} does not fit into {dtype} ({limits.min} to {limits.max}); "

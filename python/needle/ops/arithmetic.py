@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 from ..autograd import Tensor
+from ..dtype import DType, dtype_of, promote, promote_scalar
 from ..ndarray import functions as F
+from ..ndarray.array import as_scalar
 from .common import FlatOp, Scalar, check_tensor, fit, is_scalar, zeros_like
 from .compare import equal, where
-from .elementwise import Elementwise, WithScalar, pair
+from .elementwise import Elementwise, WithScalar, astype, pair
 
 
 class EWiseAdd(Elementwise):
@@ -63,17 +65,26 @@ def negate(a: Tensor) -> Tensor:
 
 def subtract(a: Any, b: Any) -> Tensor:
     """a - b, as a + (-b): the course's graph."""
-    if is_scalar(b) and not _unsigned(a):
-        return add(check_tensor("subtract", a), -b)
+    if is_scalar(b):
+        b = as_scalar(b, "subtract")  # -numpy.uint8(1) would be 255
+        if _has_negative(a, b):
+            return add(check_tensor("subtract", a), -b)
     if is_scalar(a):
-        return add(negate(check_tensor("subtract", b)), a)
+        check_tensor("subtract", b)
+        dtype = promote_scalar(dtype_of(b.dtype), type(as_scalar(a, "subtract")))
+        return add(Negate()(_widened(b, dtype)), a)
     a, b = pair("subtract", a, b)
-    return EWiseAdd()(a, Negate()(b))
+    return EWiseAdd()(a, Negate()(_widened(b, promote(dtype_of(a.dtype), dtype_of(b.dtype)))))
 
 
-def _unsigned(x: Any) -> bool:
-    """Is -s no value of x's dtype? (Wrapping negation of a tensor still gives the right sum.)"""
-    return isinstance(x, Tensor) and x.dtype == "uint8"
+def _widened(b: Tensor, dtype: DType) -> Tensor:
+    """b in the dtype of a - b: in a narrower integer type, -b would wrap around."""
+    return b if dtype_of(b.dtype).is_floating else astype(b, dtype)
+
+
+def _has_negative(x: Any, scalar: Scalar) -> bool:
+    """Is -s a value of x's dtype? (If not, wrapping negation of a tensor gives the right sum.)"""
+    return not isinstance(x, Tensor) or F.fits(dtype_of(x.dtype), -scalar)
 
 
 class EWiseMul(Elementwise):

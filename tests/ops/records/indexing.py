@@ -92,7 +92,7 @@ RECORDS = (
     record(
         "index_add", index_add,
         (Call((3, 4), 0, ROWS, (4, 4)), Call((3, 4), 1, ROWS, (3, 4)), Call((5,), 0, ROWS, (4,))),
-        outside("add_at", lambda f: f(zeros(3), 0, np.array([9]), zeros(1)), 3),
+        outside("index_add", lambda f: f(zeros(3), 0, np.array([9]), zeros(1)), 3),
         Raises(lambda f: f(ndl.Tensor([1], dtype="int32"), 0, np.array([0]), zeros(1)), TypeError,
                r"\[index_add\] cannot add float(32|64) to int32; cast one of them"),
         dtypes=NUMBERS, exact=False,

@@ -1,0 +1,120 @@
+"""Two operands of different dtypes, and numbers on either side: NumPy's values and types."""
+
+import operator
+from itertools import product
+
+import numpy as np
+import pytest
+
+import needle as ndl
+from needle.dtype import DTYPES, bfloat16, bool_
+
+NUMPY_DTYPES = [d for d in DTYPES if d is not bfloat16]
+ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod")
+COMPARISONS = ("lt", "le", "gt", "ge")
+BITS = ("and_", "or_", "xor", "lshift", "rshift")
+
+
+def extremes(dtype):
+    """Values where arithmetic in a narrower type would wrap around; none is 0."""
+    if dtype is bool_:
+        return np.array([True, True, False, True])
+    if dtype.is_floating:
+        return np.array([1.5, -2.5, 3.0, 0.5], dtype.storage)
+    limits = np.iinfo(dtype.storage)
+    low = limits.min if limits.min else 200
+    return np.array([limits.max, low, 1, 7], dtype.storage)
+
+
+def numpys(function, *operands):
+    """NumPy's result, or None where it refuses."""
+    with np.errstate(all="ignore"):
+        try:
+            return function(*operands)
+        except (TypeError, OverflowError, ValueError):
+            return None
+
+
+def check(function, ours, theirs, about):
+    expected = numpys(function, *theirs)
+    if expected is None:
+        with pytest.raises((TypeError, ValueError)):
+            function(*ours)
+        return
+    found = function(*ours)
+    assert found.dtype == expected.dtype, about
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6, err_msg=about)
+
+
+@pytest.mark.parametrize("name", [*ARITHMETIC, *COMPARISONS, *BITS])
+def test_tensors_of_two_dtypes(name):
+    function = getattr(operator, name)
+    for a, b in product(NUMPY_DTYPES, NUMPY_DTYPES):
+        x, y = extremes(a), extremes(b)[::-1]
+        if name in ("lshift", "rshift") and not (a.is_floating or b.is_floating):
+            y = np.abs(y.astype(np.int64) % 5).astype(b.storage)
+        tensors = ndl.tensor(x), ndl.tensor(np.ascontiguousarray(y))
+        check(function, tensors, (x, y), f"{a} {name} {b}")
+
+
+@pytest.mark.parametrize("scalar", [0, 1, 3, -1, 127, 128, 200, -128, 300, 2.5, -2.5, 70000])
+@pytest.mark.parametrize("name", [*ARITHMETIC, *COMPARISONS])
+def test_numbers_on_both_sides(name, scalar):
+    function = getattr(operator, name)
+    for dtype in NUMPY_DTYPES:
+        x = extremes(dtype)
+        if dtype == "float16" and abs(scalar) > 60000:
+            continue  # NumPy warns, we round to infinity
+        refused = numpys(function, x, scalar) is None
+        if not (name == "sub" and refused):  # x - s is x + (-s): one value more has a place
+            check(function, (ndl.tensor(x), scalar), (x, scalar), f"{dtype} {name} {scalar}")
+        check(function, (scalar, ndl.tensor(x)), (scalar, x), f"{scalar} {name} {dtype}")
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "equal", "not_equal"])
+def test_functions_of_two_dtypes(name):
+    for a, b in product(NUMPY_DTYPES, NUMPY_DTYPES):
+        x, y = extremes(a), extremes(b)
+        ours = getattr(ndl, name)(ndl.tensor(x), ndl.tensor(y))
+        expected = getattr(np, name)(x, y)
+        assert ours.dtype == expected.dtype
+        np.testing.assert_array_equal(ours.numpy(), expected)
+
+
+def test_where_concatenate_and_matmul_promote():
+    flags = np.array([True, False, True, False])
+    for a, b in product(NUMPY_DTYPES, NUMPY_DTYPES):
+        x, y = extremes(a), extremes(b)
+        pairs = (
+            (ndl.where(ndl.tensor(flags), ndl.tensor(x), ndl.tensor(y)), np.where(flags, x, y)),
+            (ndl.concatenate([ndl.tensor(x), ndl.tensor(y)]), np.concatenate([x, y])),
+            (ndl.matmul(ndl.tensor(x[:2]), ndl.tensor(y[2:])), np.matmul(x[:2], y[2:])),
+        )
+        for ours, expected in pairs:
+            assert ours.dtype == expected.dtype
+            np.testing.assert_allclose(ours.numpy(), expected, rtol=1e-3)
+
+
+def test_gradients_keep_the_dtype_of_their_input():
+    x = ndl.Tensor([1.0, 2.0], dtype="float32")
+    y = ndl.Tensor([3.0, 4.0], dtype="float64")
+    for function in (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow):
+        function(x, y).sum().backward()
+        assert x.grad.dtype == "float32" and y.grad.dtype == "float64"
+
+
+def test_numpy_scalars_are_numbers():
+    x = ndl.Tensor([5.0, 7.0])
+    for scalar in (np.uint8(3), np.int8(-128), np.float32(0.5), np.bool_(True)):
+        value = scalar.item()
+        np.testing.assert_array_equal((x - scalar).numpy(), x.numpy() - value)
+        np.testing.assert_array_equal((x + scalar).numpy(), x.numpy() + value)
+    counts = ndl.tensor(np.array([5, 7], np.uint8))
+    np.testing.assert_array_equal((counts - np.uint8(3)).numpy(), [2, 4])
+
+
+def test_images_minus_their_mean():
+    pixels = np.array([0, 1, 128, 255], np.uint8)
+    image, mean = ndl.tensor(pixels), ndl.Tensor([10.0], dtype="float32")
+    np.testing.assert_array_equal((mean - image).numpy(), np.float32(10) - pixels)
+    np.testing.assert_array_equal((1 - ndl.tensor(pixels > 5)).numpy(), 1 - (pixels > 5))

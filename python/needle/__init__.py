@@ -112,12 +112,14 @@ _LATER = {
     "Checkpoint": "io",
     "load": "io",
     "save": "io",
+    "summary": "nn.summary",
 }
 
 if TYPE_CHECKING:
     from . import data as data, io as io, nn as nn, optim as optim, testing as testing
     from .anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly
     from .io import Checkpoint as Checkpoint, load as load, save as save
+    from .nn.summary import summary as summary
 
 
 def __getattr__(name: str) -> object:

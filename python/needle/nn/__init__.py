@@ -1,6 +1,27 @@
 """Networks: modules, and the layers made of them."""
 
-from .activation import ReLU as ReLU, Sigmoid as Sigmoid, Tanh as Tanh
+from . import functional as functional
+from .activation import (
+    ELU as ELU,
+    GELU as GELU,
+    GLU as GLU,
+    SELU as SELU,
+    Hardsigmoid as Hardsigmoid,
+    Hardswish as Hardswish,
+    Hardtanh as Hardtanh,
+    LeakyReLU as LeakyReLU,
+    LogSigmoid as LogSigmoid,
+    LogSoftmax as LogSoftmax,
+    Mish as Mish,
+    ReLU as ReLU,
+    ReLU6 as ReLU6,
+    Sigmoid as Sigmoid,
+    SiLU as SiLU,
+    Softmax as Softmax,
+    Softplus as Softplus,
+    Softsign as Softsign,
+    Tanh as Tanh,
+)
 from .attention import (
     AttentionLayer as AttentionLayer,
     MultiHeadAttention as MultiHeadAttention,
@@ -13,7 +34,15 @@ from .container import (
     Residual as Residual,
     Sequential as Sequential,
 )
-from .conv import Conv as Conv
+from .conv import (
+    Conv as Conv,
+    Conv1d as Conv1d,
+    Conv2d as Conv2d,
+    Conv3d as Conv3d,
+    ConvTranspose1d as ConvTranspose1d,
+    ConvTranspose2d as ConvTranspose2d,
+    ConvTranspose3d as ConvTranspose3d,
+)
 from .dropout import Dropout as Dropout, Dropout1d as Dropout1d, Dropout2d as Dropout2d
 from .embedding import Embedding as Embedding
 from .linear import (
@@ -22,7 +51,62 @@ from .linear import (
     Linear as Linear,
     Unflatten as Unflatten,
 )
-from .loss import SoftmaxLoss as SoftmaxLoss
+from .loss import (
+    BCELoss as BCELoss,
+    BCEWithLogitsLoss as BCEWithLogitsLoss,
+    CosineEmbeddingLoss as CosineEmbeddingLoss,
+    CosineSimilarity as CosineSimilarity,
+    CrossEntropyLoss as CrossEntropyLoss,
+    HuberLoss as HuberLoss,
+    KLDivLoss as KLDivLoss,
+    L1Loss as L1Loss,
+    MSELoss as MSELoss,
+    NLLLoss as NLLLoss,
+    SmoothL1Loss as SmoothL1Loss,
+    SoftmaxLoss as SoftmaxLoss,
+)
 from .module import LoadReport as LoadReport, Module as Module, Parameter as Parameter
-from .norm import BatchNorm1d as BatchNorm1d, BatchNorm2d as BatchNorm2d, LayerNorm1d as LayerNorm1d
-from .recurrent import LSTM as LSTM, RNN as RNN, LSTMCell as LSTMCell, RNNCell as RNNCell
+from .norm import (
+    BatchNorm1d as BatchNorm1d,
+    BatchNorm2d as BatchNorm2d,
+    BatchNorm3d as BatchNorm3d,
+    GroupNorm as GroupNorm,
+    InstanceNorm1d as InstanceNorm1d,
+    InstanceNorm2d as InstanceNorm2d,
+    InstanceNorm3d as InstanceNorm3d,
+    LayerNorm as LayerNorm,
+    LayerNorm1d as LayerNorm1d,
+    RMSNorm as RMSNorm,
+)
+from .pool import (
+    AdaptiveAvgPool1d as AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d as AdaptiveAvgPool2d,
+    AdaptiveMaxPool1d as AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d as AdaptiveMaxPool2d,
+    AvgPool1d as AvgPool1d,
+    AvgPool2d as AvgPool2d,
+    AvgPool3d as AvgPool3d,
+    GlobalAvgPool as GlobalAvgPool,
+    GlobalMaxPool as GlobalMaxPool,
+    MaxPool1d as MaxPool1d,
+    MaxPool2d as MaxPool2d,
+    MaxPool3d as MaxPool3d,
+    Upsample as Upsample,
+)
+from .recurrent import (
+    GRU as GRU,
+    LSTM as LSTM,
+    RNN as RNN,
+    GRUCell as GRUCell,
+    LSTMCell as LSTMCell,
+    RNNCell as RNNCell,
+)
+from .summary import Summary as Summary
+from .transformer import (
+    MultiheadAttention as MultiheadAttention,
+    RotaryEmbedding as RotaryEmbedding,
+    TransformerDecoder as TransformerDecoder,
+    TransformerDecoderLayer as TransformerDecoderLayer,
+    TransformerEncoder as TransformerEncoder,
+    TransformerEncoderLayer as TransformerEncoderLayer,
+)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import init
 from ..autograd import Tensor
+from . import functional as F
 from .module import Module
 
 
@@ -20,12 +20,7 @@ class Dropout(Module):
         return x.shape
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.p == 0:
-            return x
-        if self.p == 1:
-            return x * 0
-        kept = init.randb(*self.mask_shape(x), p=1 - self.p, device=x.device, dtype=x.dtype)
-        return x * kept / (1 - self.p)
+        return F.dropout(x, self.p, self.training, mask_shape=self.mask_shape(x))
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

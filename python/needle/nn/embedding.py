@@ -6,11 +6,14 @@ from typing import Any
 
 from .. import init
 from ..autograd import Tensor
+from . import functional as F
 from .module import Module, Parameter
 
 
 class Embedding(Module):
-    """Integer (or float-typed) ids of any shape -> (..., embedding_dim): rows of `weight`."""
+    """Integer (or float-typed) ids of any shape -> (..., embedding_dim): rows of `weight`.
+
+    Row padding_idx starts as zeros and gets no gradient."""
 
     def __init__(
         self,
@@ -18,15 +21,19 @@ class Embedding(Module):
         embedding_dim: int,
         device: Any = None,
         dtype: Any = "float32",
+        *,
+        padding_idx: int | None = None,
     ):
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        self.weight = Parameter(
-            init.randn(num_embeddings, embedding_dim, device=device, dtype=dtype)
-        )
+        self.padding_idx = padding_idx
+        drawn = init.randn(num_embeddings, embedding_dim, device=device, dtype=dtype)
+        if padding_idx is not None:
+            drawn[padding_idx] = 0.0
+        self.weight = Parameter(drawn)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.weight[x.astype("int64")]
+        return F.embedding(x, self.weight, self.padding_idx)
 
     def extra_repr(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}"

@@ -1,18 +1,80 @@
-"""Normalisation: subtract a mean, divide by a deviation, scale and shift."""
+"""Normalisation: subtract a mean, divide by a deviation, scale and shift.
+
+N = batch, C = channels (or features). Constructors draw no random numbers.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from .. import init
 from ..autograd import Tensor
+from . import functional as F
 from .module import Module, Parameter
 
 
-class BatchNorm1d(Module):
-    """(B, C): each feature normalised over the batch; running statistics in eval mode.
+def _ones_and_zeros(
+    shape: Sequence[int], weight: bool, bias: bool, device: Any, dtype: Any
+) -> tuple[Parameter | None, Parameter | None]:
+    options = {"device": device, "dtype": dtype}
+    return (
+        Parameter(init.ones(*shape, **options)) if weight else None,
+        Parameter(init.zeros(*shape, **options)) if bias else None,
+    )
+
+
+class _ChannelNorm(Module):
+    """(N, C, ...) with running statistics of each channel."""
+
+    axes: ClassVar[tuple[int, ...]]  # how many axes an input may have
+    places: ClassVar[str]  # what the axes behind the channels are, for error messages
+
+    def __init__(
+        self,
+        dim: int,
+        eps: float,
+        momentum: float,
+        affine: bool,
+        track_running_stats: bool,
+        device: Any,
+        dtype: Any,
+    ):
+        self.dim = dim
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self.weight, self.bias = _ones_and_zeros((dim,), affine, affine, device, dtype)
+        self.running_mean: Tensor | None = None
+        self.running_var: Tensor | None = None
+        if track_running_stats:
+            self.running_mean = init.zeros(dim, device=device, dtype=dtype)
+            self.running_var = init.ones(dim, device=device, dtype=dtype)
+
+    def check(self, x: Tensor) -> None:
+        """The shapes that this layer takes."""
+        if x.ndim in self.axes and x.shape[1] == self.dim:
+            return
+        raise ValueError(
+            f"[{type(self).__name__}] expected (batch, {self.dim}{self.places}), got {x.shape}; "
+            "the channels are axis 1."
+        )
+
+    def extra_repr(self) -> str:
+        changed = [
+            f"{name}=False" for name in ("affine", "track_running_stats") if not getattr(self, name)
+        ]
+        return ", ".join([f"{self.dim}, eps={self.eps}, momentum={self.momentum}", *changed])
+
+
+class BatchNorm1d(_ChannelNorm):
+    """(N, C) or (N, C, L): each channel normalised over the batch; running statistics in eval mode.
 
     The variance is the biased one, also in the running statistics (the course's rule)."""
+
+    axes: ClassVar[tuple[int, ...]] = (2, 3)
+    places = "[, L]"
 
     def __init__(
         self,
@@ -21,67 +83,181 @@ class BatchNorm1d(Module):
         momentum: float = 0.1,
         device: Any = None,
         dtype: Any = "float32",
+        *,
+        affine: bool = True,
+        track_running_stats: bool = True,
     ):
-        self.dim = dim
-        self.eps = eps
-        self.momentum = momentum
-        options = {"device": device, "dtype": dtype}
-        self.weight = Parameter(init.ones(dim, **options))
-        self.bias = Parameter(init.zeros(dim, **options))
-        self.running_mean = init.zeros(dim, **options)
-        self.running_var = init.ones(dim, **options)
-
-    def _track(self, running: Tensor, batch: Tensor) -> None:
-        running.data = (1 - self.momentum) * running.data + self.momentum * batch.detach()
+        super().__init__(dim, eps, momentum, affine, track_running_stats, device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 2 or x.shape[1] != self.dim:
-            raise ValueError(
-                f"[{type(self).__name__}] expected (batch, {self.dim}) features, got {x.shape}."
-            )
-        if self.training:
-            mean = x.mean(0)  # (C,)
-            centred = x - mean
-            var = (centred * centred).mean(0)
-            self._track(self.running_mean, mean)
-            self._track(self.running_var, var)
-        else:
-            var = self.running_var
-            centred = x - self.running_mean
-        return self.weight * (centred / (var + self.eps).sqrt()) + self.bias
-
-    def extra_repr(self) -> str:
-        return f"{self.dim}, eps={self.eps}, momentum={self.momentum}"
+        self.check(x)
+        return F.batch_norm(
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self.momentum,
+            self.eps,
+            correction=0,
+        )
 
 
 class BatchNorm2d(BatchNorm1d):
     """(N, C, H, W): each channel normalised over batch and space."""
 
+    axes = (4,)
+    places = ", H, W"
+
+
+class BatchNorm3d(BatchNorm1d):
+    """(N, C, D, H, W): each channel normalised over batch and space."""
+
+    axes = (5,)
+    places = ", D, H, W"
+
+
+class InstanceNorm1d(_ChannelNorm):
+    """(N, C, L): each channel of each sample normalised over its places."""
+
+    axes = (3,)
+    places = ", L"
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = "float32",
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
     def forward(self, x: Tensor) -> Tensor:
-        if x.ndim != 4:
-            raise ValueError(f"[BatchNorm2d] expected (batch, channels, H, W), got {x.shape}.")
-        n, c, h, w = x.shape
-        rows = x.permute((0, 2, 3, 1)).reshape((n * h * w, c))
-        return super().forward(rows).reshape((n, h, w, c)).permute((0, 3, 1, 2))
+        self.check(x)
+        return F.instance_norm(
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self.momentum,
+            self.eps,
+        )
+
+
+class InstanceNorm2d(InstanceNorm1d):
+    """(N, C, H, W): each channel of each sample normalised over its places."""
+
+    axes = (4,)
+    places = ", H, W"
+
+
+class InstanceNorm3d(InstanceNorm1d):
+    """(N, C, D, H, W): each channel of each sample normalised over its places."""
+
+    axes = (5,)
+    places = ", D, H, W"
+
+
+class GroupNorm(Module):
+    """(N, C, ...): groups of channels of each sample normalised over channels and places."""
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = "float32",
+    ):
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(
+                f"[GroupNorm] expected channels that divide into groups, got {num_channels} "
+                f"channels and {num_groups} groups."
+            )
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.weight, self.bias = _ones_and_zeros((num_channels,), affine, affine, device, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
+
+
+class LayerNorm(Module):
+    """The last axes, which have normalized_shape, get mean 0 and deviation 1."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = "float32",
+    ):
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
+        self.normalized_shape = tuple(shape)
+        self.eps = eps
+        self.weight, self.bias = _ones_and_zeros(
+            self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}"
 
 
 class LayerNorm1d(Module):
-    """(B, C): each row normalised over its features."""
+    """The course's: each row of (B, C) normalised over its features."""
 
     def __init__(self, dim: int, eps: float = 1e-5, device: Any = None, dtype: Any = "float32"):
         self.dim = dim
         self.eps = eps
-        self.weight = Parameter(init.ones(dim, device=device, dtype=dtype))
-        self.bias = Parameter(init.zeros(dim, device=device, dtype=dtype))
+        self.weight, self.bias = _ones_and_zeros((dim,), True, True, device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.shape[-1] != self.dim:
+        if x.shape[-1:] != (self.dim,):
             raise ValueError(
                 f"[LayerNorm1d] expected the last dimension to be {self.dim}, got {x.shape}."
             )
-        centred = x - x.mean(-1, keepdims=True)
-        var = (centred * centred).mean(-1, keepdims=True)
-        return self.weight * (centred / (var + self.eps).sqrt()) + self.bias
+        return F.layer_norm(x, self.dim, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.dim}, eps={self.eps}"
+
+
+class RMSNorm(Module):
+    """The last axes, which have normalized_shape, get root mean square 1."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = "float32",
+    ):
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
+        self.normalized_shape = tuple(shape)
+        self.eps = eps
+        self.weight, _ = _ones_and_zeros(
+            self.normalized_shape, elementwise_affine, False, device, dtype
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}"

@@ -1,23 +1,29 @@
 """Recurrent networks: cells for one step, and stacks that run them over a sequence.
 
-T = time, B = batch, I = input size, H = hidden size, L = layers. Sequences are (T, B, I).
+T = time, B = batch, I = input size, H = hidden size, L = layers, R = directions (1 or 2). Sequences
+are (T, B, I), or (B, T, I) with batch_first, or (T, I) without a batch. A cell's weights are used
+as they are at each call: they may be replaced by plain tensors between calls.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import init
 from ..autograd import Tensor
-from ..ops import stack
+from ..ops import chunk, concatenate, split, stack
+from . import functional as F
 from .module import Module, Parameter
+
+State = tuple[Tensor, ...]  # h, or h and c: each (B, H)
 
 
 class _Cell(Module):
-    """Weights of one step: x W_ih + b_ih + h W_hh + b_hh, `gates` blocks of H side by side."""
+    """x W_ih + b_ih and h W_hh + b_hh, `gates` blocks of H side by side, and what comes of them."""
 
-    gates: int
+    gates: ClassVar[int]
+    states: ClassVar[int] = 1
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: Any):
         self.input_size = input_size
@@ -33,21 +39,32 @@ class _Cell(Module):
         self.bias_ih = draw(width) if bias else None
         self.bias_hh = draw(width) if bias else None
 
-    def zero_state(self, x: Tensor) -> Tensor:
-        """h = 0 for a batch of inputs (B, I)."""
-        return init.zeros(x.shape[0], self.hidden_size, device=x.device, dtype=x.dtype)
+    def zero_state(self, x: Tensor) -> State:
+        """Zeros for a batch of inputs (B, I)."""
+        size = (x.shape[-2], self.hidden_size)
+        zeros = init.zeros(*size, device=x.device, dtype=x.dtype)
+        return (zeros,) * self.states
 
-    def preactivation(self, x: Tensor, h: Tensor) -> Tensor:
-        """(B, I), (B, H) -> (B, gates * H)"""
+    def from_input(self, x: Tensor) -> Tensor:
+        """What the input adds to the gates, for one step or all: (..., I) -> (..., gates H)"""
         if x.shape[-1] != self.W_ih.shape[0]:
             raise ValueError(
                 f"[{type(self).__name__}] expected inputs (batch, {self.W_ih.shape[0]}), got "
                 f"{x.shape}; change input_size or the input's last dimension."
             )
-        y = x @ self.W_ih + h @ self.W_hh
+        y = x @ self.W_ih
+        bias = self.input_bias()
+        return y if bias is None else y + bias
+
+    def input_bias(self) -> Tensor | None:
+        """Both biases at once: the sum of inputs and state is all that matters."""
         if self.bias_ih is None or self.bias_hh is None:
-            return y
-        return y + self.bias_ih + self.bias_hh
+            return self.bias_ih if self.bias_hh is None else self.bias_hh
+        return self.bias_ih + self.bias_hh
+
+    def step(self, x: Tensor, state: State) -> State:
+        """The next state, from the input's part of the gates (B, gates H)."""
+        raise TypeError(f"[{type(self).__name__}] has no step.")
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}, bias={self.bias_ih is not None}"
@@ -74,15 +91,19 @@ class RNNCell(_Cell):
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self.nonlinearity = nonlinearity
 
+    def step(self, x: Tensor, state: State) -> State:
+        y = x + state[0] @ self.W_hh
+        return (y.tanh() if self.nonlinearity == "tanh" else y.relu(),)
+
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
-        y = self.preactivation(x, self.zero_state(x) if h is None else h)
-        return y.tanh() if self.nonlinearity == "tanh" else y.relu()
+        return self.step(self.from_input(x), self.zero_state(x) if h is None else (h,))[0]
 
 
 class LSTMCell(_Cell):
     """Gates i, f, g, o:  c' = σ(f) c + σ(i) tanh(g),  h' = σ(o) tanh(c')."""
 
     gates = 4
+    states = 2
 
     def __init__(
         self,
@@ -94,17 +115,156 @@ class LSTMCell(_Cell):
     ):
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
+    def step(self, x: Tensor, state: State) -> State:
+        h, c = state
+        i, f, g, o = chunk(x + h @ self.W_hh, 4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        return o.sigmoid() * c.tanh(), c
+
     def forward(self, x: Tensor, h: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        state, memory = (self.zero_state(x), self.zero_state(x)) if h is None else h
-        size = self.hidden_size
-        gates = self.preactivation(x, state)  # (B, 4H)
-        i, f, g, o = (gates[:, k * size : (k + 1) * size] for k in range(4))
-        memory = f.sigmoid() * memory + i.sigmoid() * g.tanh()
-        return o.sigmoid() * memory.tanh(), memory
+        h_next, c_next = self.step(self.from_input(x), self.zero_state(x) if h is None else h)
+        return h_next, c_next
 
 
-class RNN(Module):
-    """Layers of RNNCells: (T, B, I), h0 (L, B, H) or None -> (T, B, H), h_n (L, B, H)."""
+class GRUCell(_Cell):
+    """Gates r, z, n:  n = tanh(x_n + r h_n),  h' = (1 - z) n + z h, where r and z went through σ
+
+    and x_n, h_n are the last blocks of x W_ih + b_ih and of h W_hh + b_hh."""
+
+    gates = 3
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = "float32",
+    ):
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+
+    def input_bias(self) -> Tensor | None:
+        return self.bias_ih  # bias_hh stands inside the product with r
+
+    def step(self, x: Tensor, state: State) -> State:
+        (h,) = state
+        from_state = h @ self.W_hh
+        if self.bias_hh is not None:
+            from_state = from_state + self.bias_hh
+        x_r, x_z, x_n = chunk(x, 3, -1)
+        h_r, h_z, h_n = chunk(from_state, 3, -1)
+        z = (x_z + h_z).sigmoid()
+        n = (x_n + (x_r + h_r).sigmoid() * h_n).tanh()
+        return (n + z * (h - n),)
+
+    def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
+        return self.step(self.from_input(x), self.zero_state(x) if h is None else (h,))[0]
+
+
+class _Recurrent(Module):
+    """Layers of cells, one or (bidirectional) two in each. The input's part of all steps is one
+    product per layer."""
+
+    cells_name: ClassVar[str]  # the attribute that lists the cells: layer by layer, then direction
+
+    def __init__(
+        self,
+        sizes: tuple[int, int, int],  # input, hidden, layers
+        options: tuple[Any, ...],  # of every cell
+        batch_first: bool,
+        dropout: float,
+        bidirectional: bool,
+    ):
+        self.input_size, self.hidden_size, self.num_layers = sizes
+        if self.num_layers < 1:
+            raise ValueError(
+                f"[{type(self).__name__}] expected at least one layer, got {sizes[2]}."
+            )
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"[{type(self).__name__}] expected dropout in 0 to 1, got {dropout}.")
+        self.batch_first = batch_first
+        self.dropout = dropout
+        self.bidirectional = bidirectional
+        self.directions = 2 if bidirectional else 1
+        wide = self.hidden_size * self.directions
+        cells = [
+            self.make_cell(self.input_size if layer == 0 else wide, self.hidden_size, *options)
+            for layer in range(self.num_layers)
+            for _ in range(self.directions)
+        ]
+        setattr(self, self.cells_name, cells)
+
+    def make_cell(self, *args: Any) -> _Cell:
+        """A cell of this network."""
+        raise TypeError(f"[{type(self).__name__}] has no cell.")
+
+    def run(self, x: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, State]:
+        """(T, B, I), states (L R, B, H) or None -> (T, B, R H) and the last states (L R, B, H)."""
+        unbatched = x.ndim == 2
+        if unbatched:
+            x = x.expand_dims(1)
+            states = None if states is None else tuple(s.expand_dims(1) for s in states)
+        elif self.batch_first:
+            x = x.transpose((0, 1))
+        self._check(x, states)
+        cells: list[_Cell] = getattr(self, self.cells_name)
+        finals = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(self.directions):
+                i = layer * self.directions + direction
+                state = cells[i].zero_state(x) if states is None else tuple(s[i] for s in states)
+                steps, final = _unroll(cells[i], x, state, reverse=direction == 1)
+                outputs.append(stack(steps, 0))
+                finals.append(final)
+            x = outputs[0] if len(outputs) == 1 else concatenate(outputs, -1)
+            if self.dropout and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, self.training)
+        last = tuple(stack(list(s), 0) for s in zip(*finals, strict=True))
+        if unbatched:
+            return x.squeeze(1), tuple(s.squeeze(1) for s in last)
+        return (x.transpose((0, 1)) if self.batch_first else x), last
+
+    def _check(self, x: Tensor, states: tuple[Tensor, ...] | None) -> None:
+        name = type(self).__name__
+        if x.ndim != 3 or x.shape[0] == 0:
+            order = "(batch, time, {0})" if self.batch_first else "(time, batch, {0})"
+            raise ValueError(
+                f"[{name}] expected {order.format(self.input_size)} with at least one time step, "
+                f"got {x.shape}."
+            )
+        wanted = (self.num_layers * self.directions, x.shape[1], self.hidden_size)
+        for state in states or ():
+            if state.shape != wanted:
+                raise ValueError(
+                    f"[{name}] expected states (layers * directions, batch, hidden) = {wanted}, "
+                    f"got {state.shape}."
+                )
+
+    def extra_repr(self) -> str:
+        changed = [
+            f"{name}={value}"
+            for name in ("batch_first", "dropout", "bidirectional")
+            if (value := getattr(self, name))
+        ]
+        sizes = f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
+        return ", ".join([sizes, *changed])
+
+
+def _unroll(cell: _Cell, x: Tensor, state: State, reverse: bool) -> tuple[list[Tensor], State]:
+    """The cell over all steps of (T, B, I), or from the last to the first."""
+    parts = split(cell.from_input(x), 0).tuple()
+    outputs = []
+    for part in reversed(parts) if reverse else parts:
+        state = cell.step(part, state)
+        outputs.append(state[0])
+    return outputs[::-1] if reverse else outputs, state
+
+
+class RNN(_Recurrent):
+    """Layers of RNNCells: (T, B, I), h0 (L R, B, H) or None -> (T, B, R H), h_n (L R, B, H)."""
+
+    cells_name = "rnn_cells"
 
     def __init__(
         self,
@@ -115,28 +275,27 @@ class RNN(Module):
         nonlinearity: str = "tanh",
         device: Any = None,
         dtype: Any = "float32",
+        *,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
     ):
-        sizes = [input_size] + [hidden_size] * (num_layers - 1)
-        self.rnn_cells = [
-            RNNCell(size, hidden_size, bias, nonlinearity, device, dtype) for size in sizes
-        ]
+        options = (bias, nonlinearity, device, dtype)
+        sizes = (input_size, hidden_size, num_layers)
+        super().__init__(sizes, options, batch_first, dropout, bidirectional)
+
+    def make_cell(self, *args: Any) -> _Cell:
+        return RNNCell(*args)
 
     def forward(self, X: Tensor, h0: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        steps = [X[t] for t in range(X.shape[0])]
-        last = []
-        for layer, cell in enumerate(self.rnn_cells):
-            h = None if h0 is None else h0[layer]
-            outputs = []
-            for x in steps:
-                h = cell(x, h)
-                outputs.append(h)
-            steps = outputs
-            last.append(outputs[-1])
-        return stack(steps, 0), stack(last, 0)
+        output, (h,) = self.run(X, None if h0 is None else (h0,))
+        return output, h
 
 
-class LSTM(Module):
-    """Layers of LSTMCells: (T, B, I), (h0, c0) each (L, B, H) or None -> output, (h_n, c_n)."""
+class LSTM(_Recurrent):
+    """Layers of LSTMCells: (T, B, I), (h0, c0) each (L R, B, H) or None -> output, (h_n, c_n)."""
+
+    cells_name = "lstm_cells"
 
     def __init__(
         self,
@@ -146,23 +305,48 @@ class LSTM(Module):
         bias: bool = True,
         device: Any = None,
         dtype: Any = "float32",
+        *,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
     ):
-        sizes = [input_size] + [hidden_size] * (num_layers - 1)
-        self.lstm_cells = [LSTMCell(size, hidden_size, bias, device, dtype) for size in sizes]
+        sizes = (input_size, hidden_size, num_layers)
+        super().__init__(sizes, (bias, device, dtype), batch_first, dropout, bidirectional)
+
+    def make_cell(self, *args: Any) -> _Cell:
+        return LSTMCell(*args)
 
     def forward(
         self, X: Tensor, h: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        steps = [X[t] for t in range(X.shape[0])]
-        last_h, last_c = [], []
-        for layer, cell in enumerate(self.lstm_cells):
-            state = None if h is None else (h[0][layer], h[1][layer])
-            outputs = []
-            for x in steps:
-                state = cell(x, state)
-                outputs.append(state[0])
-            steps = outputs
-            assert state is not None
-            last_h.append(state[0])
-            last_c.append(state[1])
-        return stack(steps, 0), (stack(last_h, 0), stack(last_c, 0))
+        output, (h_n, c_n) = self.run(X, h)
+        return output, (h_n, c_n)
+
+
+class GRU(_Recurrent):
+    """Layers of GRUCells: (T, B, I), h0 (L R, B, H) or None -> (T, B, R H), h_n (L R, B, H)."""
+
+    cells_name = "gru_cells"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = "float32",
+        *,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+    ):
+        sizes = (input_size, hidden_size, num_layers)
+        super().__init__(sizes, (bias, device, dtype), batch_first, dropout, bidirectional)
+
+    def make_cell(self, *args: Any) -> _Cell:
+        return GRUCell(*args)
+
+    def forward(self, X: Tensor, h0: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        output, (h,) = self.run(X, None if h0 is None else (h0,))
+        return output, h

@@ -1,0 +1,100 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...autograd import Tensor
+from ...ops import chunk, logsoftmax, sigmoid, softmax as _softmax, tanh, where
+from ...ops.activation import gelu as gelu, softplus as softplus
+
+SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al., 2017
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def relu(input: Tensor) -> Tensor:
+    """max(x, 0)"""
+    return input.relu()
+
+
+def relu6(input: Tensor) -> Tensor:
+    """min(max(x, 0), 6); the derivative at both ends is 0."""
+    return hardtanh(input, 0.0, 6.0)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """x between two bounds, else the bound."""
+    inside = (input > min_val) & (input < max_val)
+    return where(inside, input, input.detach().clip(min_val, max_val))
+
+
+def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where x > 0, else alpha (e^x - 1)"""
+    return where(input > 0, input, input.clip(max=0).expm1() * alpha)
+
+
+def selu(input: Tensor) -> Tensor:
+    """elu scaled so that deep networks keep mean 0 and variance 1"""
+    return elu(input, SELU_ALPHA) * SELU_SCALE
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """x where x > 0, else negative_slope x"""
+    return where(input > 0, input, input * negative_slope)
+
+
+def silu(input: Tensor) -> Tensor:
+    """x σ(x)"""
+    return input * input.sigmoid()
+
+
+def mish(input: Tensor) -> Tensor:
+    """x tanh(ln(1 + e^x))"""
+    return input * softplus(input).tanh()
+
+
+def hardsigmoid(input: Tensor) -> Tensor:
+    """x / 6 + 1/2, between 0 and 1"""
+    return hardtanh(input, -3.0, 3.0) / 6 + 0.5
+
+
+def hardswish(input: Tensor) -> Tensor:
+    """0 up to -3, x from 3 on, x (x + 3) / 6 between"""
+    middle = where(input < 3, input * (input + 3) / 6, input)
+    return where(input <= -3, 0.0, middle)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """ln σ(x) = -ln(1 + e^-x)"""
+    return -softplus(-input)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)"""
+    return input / (input.abs() + 1)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """a σ(b), where a and b are the halves of x along dim"""
+    size = input.shape[dim]
+    if size % 2:
+        raise ValueError(f"[glu] expected an even size along dim {dim}, got {input.shape}.")
+    a, b = chunk(input, 2, dim)
+    return a * b.sigmoid()
+
+
+def softmax(input: Tensor, dim: int = -1, *, dtype: Any = None) -> Tensor:
+    """e^x / Σ e^x along dim"""
+    return _softmax(input if dtype is None else input.astype(dtype), dim)
+
+
+def log_softmax(input: Tensor, dim: int = -1, *, dtype: Any = None) -> Tensor:
+    """ln softmax(x) along dim, without overflow"""
+    return logsoftmax(input if dtype is None else input.astype(dtype), dim)
+
+
+__all__ = [
+    "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_softmax",
+    "logsigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus",
+    "softsign", "tanh",
+]  # fmt: skip

@@ -1,0 +1,54 @@
+"""Linear maps, tables of vectors, and dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import init
+from ...autograd import Tensor
+from ...ops import where
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x Wᵀ + b with W (out, in), as in PyTorch: (..., in) -> (..., out). (nn.Linear keeps Wᵀ.)"""
+    if input.shape[-1:] != weight.shape[-1:]:
+        raise ValueError(
+            f"[linear] expected the last dimension of the input to be {weight.shape[-1]}, got "
+            f"{input.shape} with weight {weight.shape} (out, in)."
+        )
+    y = input @ (weight.transpose() if weight.ndim > 1 else weight)
+    return y if bias is None else y + bias
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """Rows of weight (V, E) for ids of any shape; row padding_idx gets no gradient."""
+    ids = input.astype("int64")
+    rows = weight[ids]
+    if padding_idx is None:
+        return rows
+    padded = ids.eq(padding_idx % weight.shape[0]).expand_dims(-1)
+    return where(padded, rows.detach(), rows)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at the ids and 0 elsewhere on a new last axis, int64; by default up to the largest id."""
+    if num_classes == -1:
+        num_classes = int(tensor.max().item()) + 1
+    return init.one_hot(num_classes, tensor, device=tensor.device, dtype="int64")
+
+
+def dropout(
+    input: Tensor, p: float = 0.5, training: bool = True, *, mask_shape: Sequence[int] | None = None
+) -> Tensor:
+    """Each element is zero with probability p, else x / (1 - p); x itself when not training.
+
+    One number is drawn for each element of mask_shape (by default x's shape), which broadcasts."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"[dropout] expected a probability between 0 and 1, got p={p}.")
+    if not training or p == 0:
+        return input
+    if p == 1:
+        return input * 0
+    shape = input.shape if mask_shape is None else mask_shape
+    kept = init.randb(*shape, p=1 - p, device=input.device, dtype=input.dtype)
+    return input * kept / (1 - p)

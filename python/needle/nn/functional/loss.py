@@ -1,0 +1,271 @@
+"""Losses. `reduction` is "mean", "sum", or "none" for one loss per element or position."""
+
+from __future__ import annotations
+
+import math
+
+from ...autograd import Tensor
+from ...ops import gather, logsoftmax, norm, where
+from ...ops.activation import softplus
+from ...ops.loss import binary_cross_entropy_of, cross_entropy_of_ids
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def _check_reduction(op: str, reduction: str, *more: str) -> None:
+    allowed = (*REDUCTIONS, *more)
+    if reduction not in allowed:
+        raise ValueError(f"[{op}] reduction must be one of {allowed}, got {reduction!r}.")
+
+
+def _reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
+    _check_reduction(op, reduction)
+    if reduction == "none":
+        return loss
+    return loss.mean() if reduction == "mean" else loss.sum()
+
+
+def _check_alike(op: str, input: Tensor, target: Tensor) -> None:
+    """Broadcasting here is nearly always a mistake: (N,) against (N, 1) would be N x N losses."""
+    if input.shape != target.shape:
+        raise ValueError(
+            f"[{op}] expected input and target of one shape, got {input.shape} and {target.shape}; "
+            "reshape one of them."
+        )
+
+
+# Classes ----------------------------------------------------------------------------------------
+
+
+def _class_axis(op: str, input: Tensor, target: Tensor) -> int:
+    axis = 0 if input.ndim == 1 else 1
+    ids_shape = (*input.shape[:axis], *input.shape[axis + 1 :])
+    if input.ndim == 0 or target.shape != ids_shape:
+        raise ValueError(
+            f"[{op}] expected scores (N, C, ...) and class ids (N, ...), got {input.shape} and "
+            f"{target.shape}."
+        )
+    return axis
+
+
+def _kept(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """Which ids count, and ids that are valid also where they do not."""
+    ids = target.astype("int64")
+    kept = ids.ne(ignore_index)
+    return kept, where(kept, ids, 0)
+
+
+def _weigh(loss: Tensor, kept: Tensor, ids: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Losses of the classes by their weights, 0 where ignored; and what a mean divides by."""
+    shares = kept.astype(loss.dtype)
+    if weight is not None:
+        shares = shares * weight[ids]
+    return where(kept, loss * shares, 0.0), shares
+
+
+def _finish(losses: Tensor, shares: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return losses
+    return losses.sum() / shares.sum() if reduction == "mean" else losses.sum()
+
+
+def _check_weight(op: str, weight: Tensor | None, classes: int) -> None:
+    if weight is not None and weight.shape != (classes,):
+        raise ValueError(
+            f"[{op}] expected one weight for each of {classes} classes, got {weight.shape}."
+        )
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """-log softmax(scores) of the target class: scores (C,), (N, C) or (N, C, ...).
+
+    The target holds class ids (N, ...), or probabilities in the shape of the scores. A mean over
+    ids divides by the sum of the weights of those that are not ignored."""
+    _check_reduction("cross_entropy", reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(
+            f"[cross_entropy] expected label_smoothing in 0 to 1, got {label_smoothing}."
+        )
+    if target.shape == input.shape and input.ndim:
+        return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    axis = _class_axis("cross_entropy", input, target)
+    classes = input.shape[axis]
+    _check_weight("cross_entropy", weight, classes)
+    kept, ids = _kept(target, ignore_index)
+    losses, shares = _weigh(cross_entropy_of_ids(input, ids, axis), kept, ids, weight)
+    result = _finish(losses, shares, reduction)
+    if not label_smoothing:
+        return result
+    everywhere = -_weighted(logsoftmax(input, axis), weight, axis).sum(axis)
+    smooth = _finish(where(kept, everywhere, 0.0), shares, reduction)
+    return result * (1 - label_smoothing) + smooth * (label_smoothing / classes)
+
+
+def _soft_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float
+) -> Tensor:
+    """Against probabilities; a mean divides by the number of positions."""
+    axis = 0 if input.ndim == 1 else 1
+    classes = input.shape[axis]
+    _check_weight("cross_entropy", weight, classes)
+    if smoothing:
+        target = target * (1 - smoothing) + smoothing / classes
+    losses = -(_weighted(logsoftmax(input, axis), weight, axis) * target).sum(axis)
+    return _reduced("cross_entropy", losses, reduction)
+
+
+def _weighted(scores: Tensor, weight: Tensor | None, axis: int) -> Tensor:
+    if weight is None:
+        return scores
+    return scores * weight.reshape((weight.size, *(1,) * (scores.ndim - 1 - axis)))
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the log-probability of the target class: (C,), (N, C) or (N, C, ...) and class ids."""
+    _check_reduction("nll_loss", reduction)
+    axis = _class_axis("nll_loss", input, target)
+    classes = input.shape[axis]
+    _check_weight("nll_loss", weight, classes)
+    kept, ids = _kept(target, ignore_index)
+    places = where(ids < 0, classes, ids).expand_dims(axis)  # negative ids are out of range too
+    try:
+        picked = gather(input, axis, places).squeeze(axis)
+    except IndexError:
+        raise IndexError(
+            f"[nll_loss] expected class ids from 0 to {classes - 1}, got {ids.min().item()} to "
+            f"{ids.max().item()}."
+        ) from None
+    losses, shares = _weigh(-picked, kept, ids, weight)
+    return _finish(losses, shares, reduction)
+
+
+# Probabilities ----------------------------------------------------------------------------------
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
+) -> Tensor:
+    """-t ln p - (1 - t) ln(1 - p) for probabilities p; logarithms are -100 at least."""
+    _check_alike("binary_cross_entropy", input, target)
+    losses = binary_cross_entropy_of(input, target)
+    return _reduced(
+        "binary_cross_entropy", losses if weight is None else losses * weight, reduction
+    )
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """binary_cross_entropy(σ(x), t) without overflow; pos_weight weighs the positive class."""
+    _check_alike("binary_cross_entropy_with_logits", input, target)
+    # -ln σ(x) = softplus(-x) and -ln(1 - σ(x)) = x + softplus(-x)
+    positive = softplus(-input, threshold=math.inf)
+    if pos_weight is not None:
+        positive = positive * ((pos_weight - 1) * target + 1)
+    losses = (1 - target) * input + positive
+    losses = losses if weight is None else losses * weight
+    return _reduced("binary_cross_entropy_with_logits", losses, reduction)
+
+
+def kl_div(
+    input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False
+) -> Tensor:
+    """t (ln t - x) for log-probabilities x; "batchmean" divides the sum by the batch size."""
+    _check_reduction("kl_div", reduction, "batchmean")
+    _check_alike("kl_div", input, target)
+    if log_target:
+        losses = target.exp() * (target - input)
+    else:
+        some = target > 0  # 0 ln 0 = 0
+        losses = where(some, target * (where(some, target, 1.0).log() - input), 0.0)
+    if reduction == "batchmean":
+        return losses.sum() / max(input.shape[0], 1)
+    return _reduced("kl_div", losses, reduction)
+
+
+# Distances --------------------------------------------------------------------------------------
+
+
+def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """(x - t)²"""
+    _check_alike("mse_loss", input, target)
+    return _reduced("mse_loss", (input - target).square(), reduction)
+
+
+def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """|x - t|"""
+    _check_alike("l1_loss", input, target)
+    return _reduced("l1_loss", (input - target).abs(), reduction)
+
+
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0
+) -> Tensor:
+    """d² / 2β where |d| < β, else |d| - β/2, with d = x - t"""
+    if beta < 0:
+        raise ValueError(f"[smooth_l1_loss] expected beta >= 0, got {beta}.")
+    if beta == 0:
+        return l1_loss(input, target, reduction=reduction)
+    _check_alike("smooth_l1_loss", input, target)
+    d = (input - target).abs()
+    return _reduced("smooth_l1_loss", where(d < beta, d * d / (2 * beta), d - beta / 2), reduction)
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0
+) -> Tensor:
+    """d² / 2 where |d| <= δ, else δ (|d| - δ/2), with d = x - t"""
+    if delta <= 0:
+        raise ValueError(f"[huber_loss] expected delta > 0, got {delta}.")
+    _check_alike("huber_loss", input, target)
+    d = (input - target).abs()
+    return _reduced("huber_loss", where(d <= delta, d * d / 2, (d - delta / 2) * delta), reduction)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """x1·x2 / (|x1| |x2|) along dim, each length at least eps"""
+    lengths = norm(x1, 2, dim).clip(eps) * norm(x2, 2, dim).clip(eps)
+    return (x1 * x2).sum(dim) / lengths
+
+
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0.0,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """1 - cos where the target is 1, max(cos - margin, 0) where it is -1: (N, D) or (D,)."""
+    _check_alike("cosine_embedding_loss", input1, input2)
+    if input1.ndim not in (1, 2) or target.shape != input1.shape[:-1]:
+        raise ValueError(
+            "[cosine_embedding_loss] expected inputs (N, D) and a target (N,), or (D,) and (), got "
+            f"{input1.shape} and {target.shape}."
+        )
+    tiny = 1e-12
+    products = ((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)
+    cosine = (input1 * input2).sum(-1) / products.sqrt()
+    apart = where(target.eq(-1), (cosine - margin).relu(), 0.0)
+    losses = where(target.eq(1), 1 - cosine, apart)
+    return _reduced("cosine_embedding_loss", losses, reduction)

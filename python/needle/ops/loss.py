@@ -1,0 +1,104 @@
+"""Losses whose formula as separate operators would overflow, or keep what nobody needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..autograd import Tensor, TensorOp
+from ..ndarray import functions as F, layout, select
+from .common import check_tensor, fit
+from .compare import equal, where
+from .indexing import gather, scatter_add
+from .reduce import accumulator, averaged
+from .softmax import logsoftmax, softmax
+from .unary import log
+
+
+class CrossEntropy(TensorOp):
+    """y = ln Σ e^x_c - x_t for class ids t (the class axis vanishes)
+
+    dx_c = g (softmax(x)_c - [c = t])
+
+    Equals `cross_entropy_by_definition`, and keeps no array of log-probabilities."""
+
+    def __init__(self, axis: int):
+        self.axis = axis
+
+    def compute(self, x: Any, ids: Any) -> Any:
+        dtype, x = averaged(x.dtype), F.cast(x, accumulator(x.dtype))
+        below = F.binary("subtract", x, F.reduce("max", x, self.axis, True))
+        picked = _picked(below, ids, self.axis)
+        total = F.reduce("sum", F.unary("exp", below), self.axis, True)
+        loss = F.binary("subtract", F.unary("log", total), picked)
+        return F.cast(F.squeeze(loss, (self.axis,)), dtype)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, ids = node.inputs
+        g = out_grad.expand_dims(self.axis)
+        dx = scatter_add(softmax(x, self.axis) * g, self.axis, ids.expand_dims(self.axis), -g)
+        return fit(dx, x), None
+
+
+def _picked(x: Any, ids: Any, axis: int) -> Any:
+    """x at the class ids; negative ids do not count from the end."""
+    classes = x.shape[axis]
+    expanded = F.reshape(ids, (*ids.shape[:axis], 1, *ids.shape[axis:]))
+    refused = F.full_like(expanded, classes, shape=())
+    checked = F.where(F.binary("less", expanded, 0), refused, expanded)
+    try:
+        return select.take_along(x, checked, axis)
+    except IndexError:
+        raise IndexError(
+            f"[cross_entropy] expected class ids from 0 to {classes - 1}, got "
+            f"{_wrong(ids, classes)}; the input's axis {axis} has {classes} classes."
+        ) from None
+
+
+def _wrong(ids: Any, classes: int) -> Any:
+    least, most = (F.reduce(name, ids).item() for name in ("min", "max"))
+    return least if least < 0 else most
+
+
+def cross_entropy_of_ids(x: Tensor, ids: Tensor, axis: int) -> Tensor:
+    """-log softmax(x) at the class ids along an axis, one for each position."""
+    axis = layout.normalize_axis(axis, check_tensor("cross_entropy", x).ndim, "cross_entropy")
+    return CrossEntropy(axis)(x, ids.astype("int64"))
+
+
+def cross_entropy_by_definition(x: Tensor, ids: Tensor, axis: int) -> Tensor:
+    """The composite that `CrossEntropy` equals."""
+    picked = gather(logsoftmax(x, axis), axis, ids.expand_dims(axis))
+    return -picked.squeeze(axis)
+
+
+class BinaryCrossEntropy(TensorOp):
+    """y = -t ln p - (1 - t) ln(1 - p), each logarithm at least -100 (PyTorch's rule)
+
+    dp = g (p - t) / (p (1 - p)), the denominator at least 1e-12;  dt = g (ln(1 - p) - ln p)"""
+
+    def compute(self, p: Any, t: Any) -> Any:
+        other = F.binary("subtract", 1, t)
+        by_p = F.binary("multiply", t, _log(p))
+        by_rest = F.binary("multiply", other, _log(F.binary("subtract", 1, p)))
+        return F.unary("negative", F.binary("add", by_p, by_rest))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        p, t = node.inputs
+        dp = out_grad * (p - t) / (p * (1 - p)).clip(1e-12)
+        dt = out_grad * (_log_tensor(1 - p) - _log_tensor(p))
+        return fit(dp, p), fit(dt, t)
+
+
+def _log(p: Any) -> Any:
+    return F.binary("maximum", F.unary("log", p), -100)
+
+
+def _log_tensor(p: Tensor) -> Tensor:
+    """The same as a tensor: at p = 0 without the infinite slope."""
+    dead = equal(p, 0)
+    return where(dead, -100.0, log(where(dead, 1.0, p)).clip(-100))
+
+
+def binary_cross_entropy_of(p: Tensor, t: Tensor) -> Tensor:
+    """-t log(p) - (1 - t) log(1 - p), element by element."""
+    return BinaryCrossEntropy()(check_tensor("binary_cross_entropy", p), t)

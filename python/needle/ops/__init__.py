@@ -67,6 +67,18 @@ from .compare import (
     right_shift as right_shift,
     where as where,
 )
+from .conv import (
+    Conv as Conv,
+    ConvByData as ConvByData,
+    ConvByWeight as ConvByWeight,
+    Fold as Fold,
+    Unfold as Unfold,
+    conv as conv,
+    conv_channels_last as conv_channels_last,
+    conv_transpose_channels_last as conv_transpose_channels_last,
+    fold as fold,
+    unfold as unfold,
+)
 from .einsum import einsum as einsum
 from .elementwise import (
     Cast as Cast,
@@ -159,6 +171,18 @@ from .order import (
     topk as topk,
     unique as unique,
 )
+from .pool import (
+    LargestPosition as LargestPosition,
+    MaxPool as MaxPool,
+    PickLargest as PickLargest,
+    SpreadLargest as SpreadLargest,
+    adaptive_avg_pool as adaptive_avg_pool,
+    adaptive_max_pool as adaptive_max_pool,
+    avg_pool as avg_pool,
+    global_avg_pool as global_avg_pool,
+    global_max_pool as global_max_pool,
+    max_pool as max_pool,
+)
 from .reduce import (
     ArgReduce as ArgReduce,
     CumProd as CumProd,
@@ -189,6 +213,7 @@ from .reduce import (
     summation as summation,
     var as var,
 )
+from .resize import interpolate as interpolate
 from .softmax import (
     LogSoftmax as LogSoftmax,
     LogSumExp as LogSumExp,

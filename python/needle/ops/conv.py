@@ -2,13 +2,16 @@
 
 The core is channels-last: x (N, S..., C), w (K..., C/G, O), y (N, P..., O). `Conv`, `ConvByData`
 and `ConvByWeight` are one bilinear form seen from its three sides, so each one's gradients are the
-other two, to any order.
+other two, to any order. PyTorch's layouts and names are in `needle.nn.functional`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import windows as W
@@ -117,14 +120,70 @@ def conv_channels_last(
     return node(x, w)
 
 
+def conv_transpose_channels_last(
+    x: Tensor,
+    w: Tensor,
+    stride: Sizes = 1,
+    padding: Any = 0,
+    output_padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    op: str = "conv_transpose",
+) -> Tensor:
+    """The adjoint of a convolution: x (N, P..., C) with w (K..., O/groups, C) -> (N, S..., O).
+
+    S = (P - 1) stride - 2 padding + dilation (K - 1) + 1 + output_padding: a convolution with
+    stride s gives the same P for s different S, and output_padding tells which of them.
+    """
+    check_tensor(op, x)
+    check_tensor(op, w)
+    if x.ndim != w.ndim or x.ndim < 3:
+        raise ValueError(
+            f"[{op}] expected input and weight with the same number of axes (3 or more), got "
+            f"{x.shape} and {w.shape}."
+        )
+    if groups < 1 or x.shape[-1] != w.shape[-1] or x.shape[-1] % groups:
+        raise ValueError(
+            f"[{op}] channels differ: the input has {x.shape[-1]}, the weight takes "
+            f"{w.shape[-1]} in {groups} groups."
+        )
+    rank = x.ndim - 2
+    window = make_window(op, w.shape[:-2], stride, padding, dilation)
+    extra = per_axis(op, "output_padding", output_padding, rank, least=0)
+    for e, s, d in zip(extra, window.stride, window.dilation, strict=True):
+        if e >= max(s, d):
+            raise ValueError(
+                f"[{op}] output_padding must be smaller than stride or dilation, got {extra} with "
+                f"stride {window.stride} and dilation {window.dilation}."
+            )
+    # What output_padding adds is less padding at the end, and zeros where there was none left.
+    pairs = tuple((a, max(b - e, 0)) for (a, b), e in zip(window.padding, extra, strict=True))
+    zeros = tuple(max(e - b, 0) for (_, b), e in zip(window.padding, extra, strict=True))
+    window = Window(window.size, window.stride, pairs, window.dilation)
+    reach = window.room((0,) * rank)  # of a window that sees nothing but padding
+    spatial = tuple(
+        (n - 1) * s - r for n, s, r in zip(x.shape[1:-1], window.stride, reach, strict=True)
+    )
+    if min(spatial) < 1:
+        raise ValueError(
+            f"[{op}] padding takes more than the output has: its size would be {spatial} for "
+            f"input {x.shape}, padding {padding}."
+        )
+    y = ConvByData(window, groups, spatial)(x, w)
+    return y.pad(((0, 0), *((0, z) for z in zeros), (0, 0))) if any(zeros) else y
+
+
 def per_axis(op: str, name: str, value: Any, rank: int, least: int = 1) -> tuple[int, ...]:
     """One number per spatial axis from a number or a sequence."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
-    if len(values) != rank or any(not isinstance(v, int) or v < least for v in values):
+    if len(values) == 1 < rank:
+        values *= rank
+    whole = all(isinstance(v, (int, np.integer)) and v >= least for v in values)
+    if len(values) != rank or not whole:
         raise ValueError(
             f"[{op}] {name} must be a whole number >= {least} or {rank} of them, got {value!r}."
         )
-    return values
+    return tuple(int(v) for v in values)
 
 
 def make_window(op: str, size: Any, stride: Any, padding: Any, dilation: Any) -> Window:
@@ -174,3 +233,50 @@ class Fold(TensorOp):
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         return Unfold(self.window)(out_grad)
+
+
+def unfold(
+    x: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Any = 0, stride: Sizes = 1
+) -> Tensor:
+    """Every window as a column (im2col): x (N, C, S...) -> (N, C K, P)."""
+    if check_tensor("unfold", x).ndim < 3:
+        raise ValueError(f"[unfold] expected (batch, channels, space...), got {x.shape}.")
+    rank = x.ndim - 2
+    window = make_window(
+        "unfold", per_axis("unfold", "kernel_size", kernel_size, rank), stride, padding, dilation
+    )
+    counts = window.output(x.shape[2:], "unfold")
+    windows = Unfold(window)(x.permute((0, *range(2, x.ndim), 1)))  # (N, P..., K..., C)
+    last = 1 + 2 * rank
+    columns = windows.permute((0, last, *range(1 + rank, last), *range(1, 1 + rank)))
+    return columns.reshape((x.shape[0], x.shape[1] * math.prod(window.size), math.prod(counts)))
+
+
+def fold(
+    x: Tensor,
+    output_size: Sequence[int],
+    kernel_size: Sizes,
+    dilation: Sizes = 1,
+    padding: Any = 0,
+    stride: Sizes = 1,
+) -> Tensor:
+    """Columns added up at their places (col2im): (N, C K, P) -> (N, C, S...), unfold's adjoint."""
+    check_tensor("fold", x)
+    spatial = tuple(output_size)
+    rank = len(spatial)
+    window = make_window(
+        "fold", per_axis("fold", "kernel_size", kernel_size, rank), stride, padding, dilation
+    )
+    counts = window.output(spatial, "fold")
+    taps = math.prod(window.size)
+    if x.ndim != 3 or x.shape[1] % taps or x.shape[2] != math.prod(counts):
+        raise ValueError(
+            f"[fold] expected (batch, a multiple of {taps}, {math.prod(counts)}) for kernel size "
+            f"{window.size} on {spatial}, got {x.shape}."
+        )
+    n, channels = x.shape[0], x.shape[1] // taps
+    columns = x.reshape((n, channels, *window.size, *counts))
+    last = 2 + 2 * rank
+    windows = columns.permute((0, *range(2 + rank, last), *range(2, 2 + rank), 1))
+    y = Fold(window, spatial)(windows)
+    return y.permute((0, 1 + rank, *range(1, 1 + rank)))

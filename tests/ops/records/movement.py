@@ -157,8 +157,8 @@ MEMORY = (
         "to", same, (Call((3, 4), "cpu_numpy"), Call((3, 4), "cpu"), Call((2,))),
         Raises(lambda f: f(zeros(2), "tpu"), ValueError,
                r"\[device\] expected one of cpu, cuda, cpu_numpy, got 'tpu'"),
-        Raises(lambda f: f(zeros(2), "cuda"), ValueError,
-               r"\[to\] expected a device of this machine, got cuda\(\)"),
+        Raises(lambda f: f(zeros(2), "cuda"), RuntimeError,
+               r"\[cuda\(\)\] this device is not available on this machine; use cpu\(\)"),
     ),
 )  # fmt: skip
 

@@ -48,7 +48,7 @@ View broadcast(const View& view, const int64_t* shape, int ndim, Site site);
 bool is_compact(const View& view);  // C order without gaps
 void set_compact_strides(View& view);
 
-void require_dtype(const View& view, DType dtype, Site site);
+void require_dtype(DType actual, DType expected, Site site);
 void require_shape(const View& view, const int64_t* shape, int ndim, Site site);
 
 Buffer& buffer_of(nb::handle handle, Site site);

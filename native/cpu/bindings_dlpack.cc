@@ -169,10 +169,12 @@ nb::object import_capsule(nb::handle capsule) {
   int64_t reach;
   const View view = read_tensor(managed->tensor, &reach);
   // From here on the buffer owns the tensor.
-  Buffer buffer(view.data, reach, view.dtype, Kind::is_readonly(*managed), managed, [](void* owner) {
+  const auto release = [](void* owner) {
     auto* const tensor = static_cast<Managed*>(owner);
     if (tensor->deleter != nullptr) tensor->deleter(tensor);
-  });
+  };
+  const bool readonly = Kind::is_readonly(*managed);
+  Buffer buffer(view.data, reach, view.dtype, readonly, managed, release);
   if (PyCapsule_SetName(capsule.ptr(), Kind::kUsed) != 0) throw nb::python_error();
   return nb::make_tuple(adopt_buffer(std::move(buffer)), make_tuple(view.shape, view.ndim),
                         make_tuple(view.strides, view.ndim), dtype_name(view.dtype));

@@ -51,7 +51,8 @@ nb::object from_numpy(nb::handle array, nb::handle dtype_handle) {
 
 // numpy.empty(shape, dtype). NumPy's own types are looked up once.
 nb::object empty_numpy(const View& view, DType dtype) {
-  static const nb::object* const empty = new nb::object(nb::module_::import_("numpy").attr("empty"));
+  static const nb::object* const empty =
+      new nb::object(nb::module_::import_("numpy").attr("empty"));
   static const nb::object* const types = [] {
     const nb::object dtype_class = nb::module_::import_("numpy").attr("dtype");
     auto* found = new nb::object[kNumDTypes];
@@ -102,7 +103,8 @@ int describe(ExportedBuffer& exported, PyObject* object, Py_buffer* buffer, int 
   }
   for (int d = 0; d < view.ndim; ++d) {
     exported.shape[d] = view.shape[d];
-    exported.strides[d] = view.strides[d] * item_size(dtype);
+    // The stride of an axis of one element may be anything, also too large for bytes.
+    exported.strides[d] = (view.shape[d] > 1 ? view.strides[d] : 1) * item_size(dtype);
   }
   const bool wants_strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
   const bool wants_shape = (flags & PyBUF_ND) == PyBUF_ND;

@@ -79,8 +79,7 @@ bool is_floating(DType dtype) {
 }
 
 void check_result_dtype(ElementwiseKind kind, DType out, DType input, const char* name) {
-  require_dtype(View{nullptr, out, 0, {}, {}},
-                kind == ElementwiseKind::predicate ? DType::b8 : input, {name, "out"});
+  require_dtype(out, kind == ElementwiseKind::predicate ? DType::b8 : input, {name, "out"});
 }
 
 [[noreturn]] void raise_undefined(const char* name, DType dtype) {
@@ -108,7 +107,12 @@ struct ScalarOperand {
     const bool is_half = array_dtype == DType::f16 || array_dtype == DType::bf16;
     const DType dtype = is_half ? DType::f32 : array_dtype;
     alignas(8) char number[8];
-    View source{number, DType::f64, 0, {}, {}}, target{storage, dtype, 0, {}, {}};
+    View source, target;
+    source.data = number;
+    source.dtype = DType::f64;
+    target.data = storage;
+    target.dtype = dtype;
+    source.ndim = target.ndim = 0;
     if (PyFloat_Check(object.ptr())) {
       *reinterpret_cast<double*>(number) = PyFloat_AS_DOUBLE(object.ptr());
     } else if (is_floating(dtype)) {
@@ -175,7 +179,7 @@ void binary(nb::handle name, nb::handle out, nb::handle a, nb::handle b) {
       right.view = scalar.read(b, left.view.dtype, site_b);
     } else {
       right = read_operand(b, site_b);
-      require_dtype(right.view, left.view.dtype, site_b);
+      require_dtype(right.view.dtype, left.view.dtype, site_b);
     }
   }
   const DType dtype = left.handle.is_valid() ? left.view.dtype : right.view.dtype;
@@ -193,9 +197,9 @@ void where(nb::handle out, nb::handle cond, nb::handle a, nb::handle b) {
   const Operand condition = read_operand(cond, {"where", "cond"});
   const Operand left = read_operand(a, {"where", "a"});
   const Operand right = read_operand(b, {"where", "b"});
-  require_dtype(condition.view, DType::b8, {"where", "cond"});
-  require_dtype(left.view, to.dtype, {"where", "a"});
-  require_dtype(right.view, to.dtype, {"where", "b"});
+  require_dtype(condition.view.dtype, DType::b8, {"where", "cond"});
+  require_dtype(left.view.dtype, to.dtype, {"where", "a"});
+  require_dtype(right.view.dtype, to.dtype, {"where", "b"});
   const View wide_condition = broadcast(condition.view, to.shape, to.ndim, {"where", "cond"});
   const View wide_a = broadcast(left.view, to.shape, to.ndim, {"where", "a"});
   const View wide_b = broadcast(right.view, to.shape, to.ndim, {"where", "b"});
@@ -235,8 +239,9 @@ void reduce(nb::handle name, nb::handle out, nb::handle a) {
                 shape_text(to).c_str(), shape_text(from).c_str());
   }
   const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
-  if (is_extremum) require_dtype(to, from.dtype, {"reduce", "out"});
-  if (op == ReduceOp::any || op == ReduceOp::all) require_dtype(to, DType::b8, {"reduce", "out"});
+  if (is_extremum) require_dtype(to.dtype, from.dtype, {"reduce", "out"});
+  const bool is_test = op == ReduceOp::any || op == ReduceOp::all;
+  if (is_test) require_dtype(to.dtype, DType::b8, {"reduce", "out"});
   if (is_extremum && from.size() == 0 && to.size() > 0) {
     raise_value({"reduce", "a"}, "no maximum or minimum of zero elements, shape %s",
                 shape_text(from).c_str());
@@ -251,7 +256,7 @@ void arg_reduce(nb::handle name, nb::handle out, nb::handle a, nb::handle axis) 
   const Operand target = read_output(out, {"arg_reduce", "out"});
   const Operand source = read_operand(a, {"arg_reduce", "a"});
   const int dim = read_axis(axis, source.view.ndim, "arg_reduce");
-  require_dtype(target.view, DType::i64, {"arg_reduce", "out"});
+  require_dtype(target.view.dtype, DType::i64, {"arg_reduce", "out"});
   View expected = source.view;
   expected.shape[dim] = 1;
   require_shape(target.view, expected.shape, expected.ndim, {"arg_reduce", "out"});
@@ -279,14 +284,15 @@ void matmul(nb::handle out, nb::handle a, nb::handle b) {
   const Operand left = read_operand(a, {"matmul", "a"});
   const Operand right = read_operand(b, {"matmul", "b"});
   const View &to = target.view, &x = left.view, &y = right.view;
-  require_dtype(x, to.dtype, {"matmul", "a"});
-  require_dtype(y, to.dtype, {"matmul", "b"});
+  require_dtype(x.dtype, to.dtype, {"matmul", "a"});
+  require_dtype(y.dtype, to.dtype, {"matmul", "b"});
   if (to.ndim < 2 || x.ndim < 2 || y.ndim < 2) {
     raise_value({"matmul", nullptr}, "expected at least two axes, got %s @ %s",
                 shape_text(x).c_str(), shape_text(y).c_str());
   }
   const int64_t m = to.shape[to.ndim - 2], n = to.shape[to.ndim - 1], k = x.shape[x.ndim - 1];
-  const bool fits = x.shape[x.ndim - 2] == m && y.shape[y.ndim - 2] == k && y.shape[y.ndim - 1] == n;
+  const bool fits = x.shape[x.ndim - 2] == m && y.shape[y.ndim - 2] == k &&
+                    y.shape[y.ndim - 1] == n;
   if (!fits) {
     raise_value({"matmul", nullptr}, "inner dimensions differ: %s @ %s -> %s",
                 shape_text(x).c_str(), shape_text(y).c_str(), shape_text(to).c_str());
@@ -323,11 +329,11 @@ std::vector<Operand> read_indices(nb::handle indices, const View& values, const 
     raise_value({kernel, nullptr}, "%d indices into shape %s do not give shape %s", count,
                 shape_text(array).c_str(), shape_text(values).c_str());
   }
-  require_dtype(values, array.dtype, {kernel, "out"});
+  require_dtype(values.dtype, array.dtype, {kernel, "out"});
   std::vector<Operand> operands;
   for (int i = 0; i < count; ++i) {
     operands.push_back(read_operand(PyTuple_GET_ITEM(indices.ptr(), i), {kernel, "indices"}));
-    require_dtype(operands[static_cast<size_t>(i)].view, DType::i64, {kernel, "indices"});
+    require_dtype(operands[static_cast<size_t>(i)].view.dtype, DType::i64, {kernel, "indices"});
     views.push_back(broadcast(operands[static_cast<size_t>(i)].view, values.shape, leading,
                               {kernel, "indices"}));
   }
@@ -375,7 +381,7 @@ void argsort(nb::handle out, nb::handle a, nb::handle axis, bool descending) {
   const Operand target = read_output(out, {"argsort", "out"});
   const Operand source = read_operand(a, {"argsort", "a"});
   const int dim = read_axis(axis, source.view.ndim, "argsort");
-  require_dtype(target.view, DType::i64, {"argsort", "out"});
+  require_dtype(target.view.dtype, DType::i64, {"argsort", "out"});
   require_shape(target.view, source.view.shape, source.view.ndim, {"argsort", "out"});
   run_kernel(8 * source.view.size(), [&] { kernel(target.view, source.view, dim, descending); });
 }
@@ -385,8 +391,8 @@ void searchsorted(nb::handle out, nb::handle sorted, nb::handle values, bool rig
   const Operand target = read_output(out, {"searchsorted", "out"});
   const Operand order = read_operand(sorted, {"searchsorted", "sorted_"});
   const Operand source = read_operand(values, {"searchsorted", "values"});
-  require_dtype(target.view, DType::i64, {"searchsorted", "out"});
-  require_dtype(source.view, order.view.dtype, {"searchsorted", "values"});
+  require_dtype(target.view.dtype, DType::i64, {"searchsorted", "out"});
+  require_dtype(source.view.dtype, order.view.dtype, {"searchsorted", "values"});
   require_shape(target.view, source.view.shape, source.view.ndim, {"searchsorted", "out"});
   if (order.view.ndim != 1) {
     raise_value({"searchsorted", "sorted_"}, "expected one axis, got shape %s",

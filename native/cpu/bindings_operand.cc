@@ -38,7 +38,9 @@ int read_tuple(nb::handle tuple, int64_t* values, Site site, const char* what) {
     raise_type(site, "%s must be a tuple of int, got %s", what, Py_TYPE(tuple.ptr())->tp_name);
   }
   const Py_ssize_t count = PyTuple_GET_SIZE(tuple.ptr());
-  if (count > kMaxDims) raise_value(site, "%s has %zd axes, at most %d work", what, count, kMaxDims);
+  if (count > kMaxDims) {
+    raise_value(site, "%s has %zd axes, at most %d work", what, count, kMaxDims);
+  }
   for (Py_ssize_t i = 0; i < count; ++i) {
     values[i] = read_int(PyTuple_GET_ITEM(tuple.ptr(), i), site, what);
   }
@@ -211,7 +213,9 @@ Operand read_output(nb::handle object, Site site) {
 }
 
 View broadcast(const View& view, const int64_t* shape, int ndim, Site site) {
-  View result = view;
+  View result;  // filled by hand: a copy would move all kMaxDims axes
+  result.data = view.data;
+  result.dtype = view.dtype;
   result.ndim = ndim;
   const int added = ndim - view.ndim;
   bool fits = added >= 0;
@@ -247,9 +251,9 @@ void set_compact_strides(View& view) {
   }
 }
 
-void require_dtype(const View& view, DType dtype, Site site) {
-  if (view.dtype == dtype) return;
-  raise_type(site, "expected dtype %s, got %s", dtype_name(dtype), dtype_name(view.dtype));
+void require_dtype(DType actual, DType expected, Site site) {
+  if (actual == expected) return;
+  raise_type(site, "expected dtype %s, got %s", dtype_name(expected), dtype_name(actual));
 }
 
 void require_shape(const View& view, const int64_t* shape, int ndim, Site site) {

@@ -279,7 +279,7 @@ const Named<double (*)(double, double)> kBinaryBool[] = {
     {OP2(equal), [](double x, double y) { return static_cast<double>(x == y); }},
     {OP2(less), [](double x, double y) { return static_cast<double>(x < y); }},
     {OP2(greater_equal), [](double x, double y) { return static_cast<double>(x >= y); }},
-    {OP2(logical_xor), [](double x, double y) { return static_cast<double>((x != 0) != (y != 0)); }}};
+    {OP2(logical_and), [](double x, double y) { return static_cast<double>(x != 0 && y != 0); }}};
 
 // What an integer dtype keeps of a whole number.
 double wrapped(double x, DType dtype) {

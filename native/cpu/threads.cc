@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -216,7 +217,11 @@ struct InsideParallelFor {
 
 int get_num_threads() { return pool().count(); }
 
-void set_num_threads(int count) { pool().set_count(std::max(1, count)); }
+void set_num_threads(int count) {
+  // A signal handler that runs between the pieces of a kernel would wait for itself.
+  if (inside_parallel_for) throw std::logic_error("[set_num_threads] a kernel is running");
+  pool().set_count(std::max(1, count));
+}
 
 void set_interrupt_hook(bool (*hook)()) { interrupt_hook = hook; }
 

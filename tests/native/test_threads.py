@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -164,8 +165,8 @@ def test_ctrl_c_stops_a_long_kernel():
     # 2**44 elements, all of them the same one: it would take an hour.
     script = """
 endless, out = Array(x._handle, (2**18, 2**26), (0, 0)), blank((2**18, 1))
-print("started", flush=True)
 try:
+    print("started", flush=True)
     _native.reduce("sum", out, endless)
 except KeyboardInterrupt:
     print("interrupted" if compute() else "broken")
@@ -177,6 +178,7 @@ except KeyboardInterrupt:
         text=True,
     )
     assert process.stdout.readline().strip() == "started"
+    time.sleep(0.3)  # for the kernel to begin
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert output.strip() == "interrupted", errors

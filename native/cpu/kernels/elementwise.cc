@@ -17,7 +17,9 @@ struct Program {
 
 constexpr int64_t kComputeSize[kNumComputeTypes] = {4, 8, 4, 8, 1};
 
-constexpr int log2_size(DType dtype) { return __builtin_ctz(static_cast<unsigned>(item_size(dtype))); }
+constexpr int log2_size(DType dtype) {
+  return __builtin_ctz(static_cast<unsigned>(item_size(dtype)));
+}
 
 constexpr bool is_native(DType dtype) {
   return item_size(dtype) == kComputeSize[static_cast<int>(compute_type(dtype))];
@@ -68,7 +70,8 @@ void run(const Program& program, Walk& walk) {
         for (int k = 1; k < walk.count; ++k) {
           constant[k] = nullptr;
           if (!walk.is_constant(k)) continue;
-          program.load[k](tiles[k], walk.data[k], {0, 0}, {1, lesser(kTile, shape.rows * shape.cols)});
+          const int64_t size = lesser(kTile, shape.rows * shape.cols);
+          program.load[k](tiles[k], walk.data[k], {0, 0}, {1, size});
           constant[k] = tiles[k];
         }
       }

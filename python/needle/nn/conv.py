@@ -1,14 +1,18 @@
-"""Convolution layers."""
+"""Convolution layers: the course's `Conv`, and PyTorch's with their layouts and starting values."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from .. import init
 from ..autograd import Tensor
-from ..ops.conv import conv
+from ..ops.conv import Sizes, conv, make_window, per_axis
+from . import functional as F
 from .module import Module, Parameter
+
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class Conv(Module):
@@ -58,3 +62,174 @@ class Conv(Module):
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}, bias={self.bias is not None}"
         )
+
+
+class _ConvNd(Module):
+    """What convolutions share: sizes per axis, a weight and a bias from U(±1/√fan_in)."""
+
+    rank: ClassVar[int]
+    transposed: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Any = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = "float32",
+    ):
+        name, rank = type(self).__name__, self.rank
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"[{name}] groups must divide both in_channels and out_channels, got "
+                f"{in_channels}, {out_channels} and groups={groups}."
+            )
+        known = PADDING_MODES[:1] if self.transposed else PADDING_MODES
+        if padding_mode not in known:
+            raise ValueError(
+                f"[{name}] padding_mode must be one of {', '.join(known)}, got {padding_mode!r}."
+            )
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = per_axis(name, "kernel_size", kernel_size, rank)
+        self.stride = per_axis(name, "stride", stride, rank)
+        self.dilation = per_axis(name, "dilation", dilation, rank)
+        if padding == "same" and any(s != 1 for s in self.stride):
+            raise ValueError(f"[{name}] padding='same' needs stride 1, got {stride}.")
+        window = make_window(name, self.kernel_size, self.stride, padding, self.dilation)
+        # Any: "same", "valid", or a number per axis
+        self.padding: Any = padding
+        if not isinstance(padding, str):
+            self.padding = tuple(a for a, _ in window.padding)
+        self._around = window.padding
+        self.groups = groups
+        self.padding_mode = padding_mode
+        channels = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (channels[0], channels[1] // groups, *self.kernel_size)
+        self._draw(shape, bias, device, dtype)
+
+    def _draw(self, shape: tuple[int, ...], bias: bool, device: Any, dtype: Any) -> None:
+        fan_in = math.prod(shape[1:])
+        bound = 1 / math.sqrt(fan_in) if fan_in else 0
+        options = {"low": -bound, "high": bound, "device": device, "dtype": dtype}
+        self.weight = Parameter(init.rand(*shape, **options))
+        self.bias = Parameter(init.rand(self.out_channels, **options)) if bias else None
+
+    def extra_repr(self) -> str:
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
+        text += f", stride={self.stride}"
+        for name, usual in self._defaults().items():
+            if getattr(self, name) != usual:
+                text += f", {name}={getattr(self, name)}"
+        text += "" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode}"
+        return text if self.bias is not None else text + ", bias=False"
+
+    def _defaults(self) -> dict[str, Any]:
+        """What the repr leaves out."""
+        return {"padding": (0,) * self.rank, "dilation": (1,) * self.rank, "groups": 1}
+
+
+class _Conv(_ConvNd):
+    def forward(self, x: Tensor) -> Tensor:
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[self.rank - 1]
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            flat = [n for pair in reversed(self._around) for n in pair]
+            x, padding = F.pad(x, flat, self.padding_mode), 0
+        return convolve(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+
+class Conv1d(_Conv):
+    """(N, C, L) -> (N, O, L'); weight (O, C/groups, K), bias (O,). As in PyTorch."""
+
+    rank = 1
+
+
+class Conv2d(_Conv):
+    """(N, C, H, W) -> (N, O, H', W'); weight (O, C/groups, K, K), bias (O,). As in PyTorch."""
+
+    rank = 2
+
+
+class Conv3d(_Conv):
+    """(N, C, D, H, W) -> (N, O, D', H', W'); weight (O, C/groups, K, K, K). As in PyTorch."""
+
+    rank = 3
+
+
+class _ConvTranspose(_ConvNd):
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = "float32",
+    ):
+        name = type(self).__name__
+        if isinstance(padding, str):
+            raise ValueError(f"[{name}] padding must be numbers, got {padding!r}.")
+        self.output_padding = per_axis(name, "output_padding", output_padding, self.rank, least=0)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[self.rank - 1]
+        extra = self.output_padding if output_size is None else self._extra(x, output_size)
+        options = (self.stride, self.padding, extra, self.groups, self.dilation)
+        return convolve(x, self.weight, self.bias, *options)
+
+    def _defaults(self) -> dict[str, Any]:
+        return {**super()._defaults(), "output_padding": (0,) * self.rank}
+
+    def _extra(self, x: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
+        """The output padding that gives this size."""
+        wanted = tuple(output_size)[-self.rank :]
+        axes = zip(
+            x.shape[-self.rank :], self.stride, self._around, self.dilation, self.kernel_size,
+            strict=True,
+        )  # fmt: skip
+        least = tuple((n - 1) * s - a - b + d * (k - 1) + 1 for n, s, (a, b), d, k in axes)
+        extra = tuple(m - n for m, n in zip(wanted, least, strict=True))
+        if any(not 0 <= e < s for e, s in zip(extra, self.stride, strict=True)):
+            most = tuple(n + s - 1 for n, s in zip(least, self.stride, strict=True))
+            raise ValueError(
+                f"[{type(self).__name__}] output_size must be from {least} to {most} for input "
+                f"{x.shape}, got {wanted}."
+            )
+        return extra
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The adjoint of Conv1d: (N, C, L) -> (N, O, L'); weight (C, O/groups, K). As in PyTorch."""
+
+    rank = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The adjoint of Conv2d: (N, C, H, W) -> (N, O, H', W'); weight (C, O/groups, K, K)."""
+
+    rank = 2
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """The adjoint of Conv3d; weight (C, O/groups, K, K, K)."""
+
+    rank = 3

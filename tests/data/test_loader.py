@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from tests.data.files import write_cifar10, write_idx, write_mnist
 
 import needle as ndl
 from needle.data import DataLoader, NDArrayDataset, RandomSampler
+from tests.data.files import write_cifar10, write_idx, write_mnist
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.booleans(), st.booleans(), st.integers(0, 3))

@@ -6,9 +6,6 @@ import needle as ndl
 
 from .records import CREATION, RECORDS
 
-# Helpers of operators that their package exports, and operators of networks (tests/nn).
-NOT_OPERATORS = {"install", "pair"}
-
 
 def exported(module, package):
     """The public functions that a package defines, each under its first name."""
@@ -22,9 +19,7 @@ def exported(module, package):
 def test_every_operator_has_a_record():
     recorded = {r.operator for r in RECORDS} | {getattr(ndl.ops, r.name) for r in RECORDS}
     functions = exported(ndl.ops, "needle.ops")
-    missing = sorted(
-        n for n, f in functions.items() if f not in recorded and n not in NOT_OPERATORS
-    )
+    missing = sorted(n for n, f in functions.items() if f not in recorded)
     assert not missing, f"no record in tests/ops/records for {missing}"
 
 

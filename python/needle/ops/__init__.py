@@ -85,7 +85,6 @@ from .elementwise import (
     Elementwise as Elementwise,
     WithScalar as WithScalar,
     astype as astype,
-    pair as pair,
 )
 from .indexing import (
     AddAt as AddAt,
@@ -160,7 +159,7 @@ from .movement import (
     triu as triu,
     unsqueeze as unsqueeze,
 )
-from .operators import install
+from .operators import install as _install
 from .order import (
     ArgSort as ArgSort,
     SearchSorted as SearchSorted,
@@ -233,4 +232,9 @@ from .tuples import (
 )
 from .unary import *  # noqa: F403 - unary.__all__ is the list
 
-install()
+_install()
+
+# What a star import gives: operators and their classes, not the files that hold them.
+__all__ = [
+    name for name, value in globals().items() if callable(value) and not name.startswith("_")
+]

@@ -171,6 +171,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     value needs none. Else x becomes a new value, of which both old x and value get gradients.
     """
     template, arrays = split_index(index, x)
+    if x.dtype == "bool" and isinstance(value, int):
+        value = bool(value)  # mask[i] = 1
     value = constant(value, x)
     has_history = x.requires_grad and not x.is_leaf()
     if is_grad_enabled() and (value.requires_grad or has_history):

@@ -55,7 +55,8 @@ class Normalizer(TensorOp):
 
     def axes(self, ndim: int) -> tuple[int, ...]:
         """The axes, from 0."""
-        return layout.normalize_axes(self.axis, ndim, "softmax") if ndim else ()
+        name = type(self).__name__.lower()  # softmax, logsoftmax
+        return layout.normalize_axes(self.axis, ndim, name) if ndim else ()
 
     def below_top(self, a: Any) -> tuple[Any, tuple[int, ...]]:
         """x_i - max x_i in the type to compute in, and the axes; what is empty stays so."""

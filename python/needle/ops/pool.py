@@ -211,7 +211,8 @@ def _average_dtype(x: Tensor) -> Any:
 
 def _wide(x: Tensor) -> Tensor:
     """x in the type to add up in: float32 for the half types."""
-    return astype(x, "float32") if dtype_of(x.dtype).itemsize == 2 else x
+    dtype = dtype_of(x.dtype)
+    return astype(x, "float32") if dtype.is_floating and dtype.itemsize == 2 else x
 
 
 def _like(values: np.ndarray[Any, Any], x: Tensor) -> Tensor:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from . import creation, elementwise, indexing, joining, matmul, movement, order, reduce
+from . import conv, creation, elementwise, indexing, joining, matmul, movement, order, reduce
 
 RECORDS = (
     *elementwise.RECORDS, *reduce.RECORDS, *movement.RECORDS, *joining.RECORDS, *matmul.RECORDS,
-    *indexing.RECORDS, *order.RECORDS,
+    *indexing.RECORDS, *order.RECORDS, *conv.RECORDS,
 )  # fmt: skip
 
 CREATION = creation.RECORDS

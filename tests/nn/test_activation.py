@@ -1,0 +1,133 @@
+"""Activations against PyTorch: values, gradients, second derivatives, settings, extremes."""
+
+import math
+
+import numpy as np
+import pytest
+
+import needle as ndl
+import needle.nn.functional as F
+from needle import nn
+from needle.testing import check_grads
+
+from .convert import assert_near, compare, compare_modules, draw, in_floats, on_devices, torch
+
+TF = torch.nn.functional
+
+FUNCTIONS = [
+    ("relu", {}), ("relu6", {}), ("elu", {}), ("elu", {"alpha": 0.5}), ("selu", {}),
+    ("leaky_relu", {}), ("leaky_relu", {"negative_slope": 0.3}), ("silu", {}), ("mish", {}),
+    ("gelu", {}), ("gelu", {"approximate": "tanh"}), ("softplus", {}),
+    ("softplus", {"beta": 2.0, "threshold": 1.0}), ("hardsigmoid", {}), ("hardswish", {}),
+    ("hardtanh", {}), ("hardtanh", {"min_val": -0.5, "max_val": 2.0}), ("logsigmoid", {}),
+    ("softsign", {}), ("glu", {"dim": 0}), ("glu", {}), ("softmax", {"dim": -1}),
+    ("softmax", {"dim": 0}), ("log_softmax", {"dim": 1}), ("sigmoid", {}), ("tanh", {}),
+]  # fmt: skip
+functions = pytest.mark.parametrize(
+    ("name", "options"), FUNCTIONS, ids=[f"{n}{list(o.values())}" for n, o in FUNCTIONS]
+)
+
+
+# PyTorch has 1/6 as a float32 number there.
+ROUNDED = {("hardsigmoid", "float64"): 1e-7}
+
+
+def compare_functions(name, options, x, dtype, device=None):
+    ours, theirs = getattr(F, name), getattr(TF, name)
+    compare(
+        lambda x: ours(x, **options),
+        lambda x: theirs(x, **options),
+        [x],
+        dtype,
+        device,
+        tolerance=ROUNDED.get((name, dtype)),
+    )
+
+
+@functions
+@in_floats
+@on_devices
+def test_function(name, options, dtype, device):
+    compare_functions(name, options, 3 * draw(4, 6), dtype, device)
+
+
+@functions
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision(name, options, dtype):
+    x = draw(4, 6)
+    ours = getattr(F, name)(ndl.tensor(x, dtype), **options)
+    exact = getattr(TF, name)(
+        torch.tensor(ndl.tensor(x, dtype).numpy().astype(np.float64)), **options
+    )
+    assert ours.dtype == dtype
+    assert_near(ours.astype("float64"), exact, name, {"float16": 6e-3, "bfloat16": 5e-2}[dtype])
+
+
+@functions
+def test_second_derivative(name, options):
+    smooth = draw(2, 4) + 0.01  # none of these is on a corner of a piecewise function
+    check_grads(lambda x: getattr(F, name)(x, **options), ndl.tensor(smooth))
+
+
+@functions
+def test_extremes_are_finite(name, options):
+    """No NaN in values or gradients where exp would overflow."""
+    x = np.array([[-1e4, -200.0, -50.0, 0.0], [50.0, 200.0, 1e4, 0.0]])
+    compare_functions(name, options, x, "float32")
+    compare_functions(name, options, x, "float64")
+
+
+@pytest.mark.parametrize(
+    ("name", "corners"),
+    [("relu6", [0.0, 6.0]), ("hardtanh", [-1.0, 1.0]), ("hardsigmoid", [-3.0, 3.0]),
+     ("hardswish", [-3.0, 3.0]), ("relu", [0.0]), ("leaky_relu", [0.0]), ("elu", [0.0])],
+)  # fmt: skip
+def test_derivatives_at_corners(name, corners):
+    compare_functions(name, {}, np.array(corners), "float32")
+
+
+MODULES = [
+    lambda n: n.ReLU(), lambda n: n.ReLU6(), lambda n: n.Sigmoid(), lambda n: n.Tanh(),
+    lambda n: n.GELU(), lambda n: n.GELU("tanh"), lambda n: n.SiLU(), lambda n: n.Mish(),
+    lambda n: n.Softplus(), lambda n: n.Softplus(0.5, 3.0), lambda n: n.ELU(), lambda n: n.ELU(2.0),
+    lambda n: n.SELU(), lambda n: n.LeakyReLU(), lambda n: n.LeakyReLU(0.2), lambda n: n.Hardtanh(),
+    lambda n: n.Hardsigmoid(), lambda n: n.Hardswish(), lambda n: n.GLU(), lambda n: n.GLU(0),
+    lambda n: n.Softmax(1), lambda n: n.LogSoftmax(0), lambda n: n.LogSigmoid(),
+    lambda n: n.Softsign(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", MODULES, ids=[repr(m(nn)) for m in MODULES])
+def test_module(make):
+    compare_modules(make, [2 * draw(4, 3, 6)], "float32")
+
+
+def test_repr_shows_settings():
+    assert repr(nn.Softplus()) == "Softplus(beta=1.0, threshold=20.0)"
+    assert repr(nn.ReLU().eval()) == "ReLU()"
+
+
+def test_fused_operators_equal_their_composites():
+    x = ndl.tensor(draw(5, 7))
+    composites = {
+        "none": x * ((x * math.sqrt(0.5)).erf() + 1) / 2,
+        "tanh": x * ((math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)).tanh() + 1) / 2,
+    }
+    for approximate, composite in composites.items():
+        ndl.testing.assert_close(F.gelu(x, approximate), composite)
+    ndl.testing.assert_close(F.softplus(x), (x.exp() + 1).log())
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda x: F.gelu(x, "erf"), ValueError, r"\[gelu\] approximate must be .*'erf'"),
+        (lambda x: F.softplus(x, 0), ValueError, r"\[softplus\] expected beta other than 0"),
+        (lambda x: F.glu(x, 0), ValueError, r"\[glu\] expected an even size along dim 0"),
+        (lambda x: F.softmax(x, 3), ValueError, r"\[softmax\] axis 3 is out of range"),
+        (lambda x: F.gelu([1.0]), TypeError, r"\[gelu\] expected a Tensor, got list"),
+    ],
+)
+def test_errors(call, error, match):
+    with pytest.raises(error, match=match):
+        call(ndl.tensor(draw(3, 4)))

@@ -1,5 +1,7 @@
 """Mathematics: every operator with its gradient, and the table that gives Tensor its methods."""
 
+from typing import TYPE_CHECKING
+
 from ..autograd import (
     Op as Op,
     Tensor as Tensor,
@@ -235,6 +237,5 @@ from .unary import *  # noqa: F403 - unary.__all__ is the list
 _install()
 
 # What a star import gives: operators and their classes, not the files that hold them.
-__all__ = [
-    name for name, value in globals().items() if callable(value) and not name.startswith("_")
-]
+if not TYPE_CHECKING:
+    __all__ = [n for n, value in globals().items() if callable(value) and not n.startswith("_")]

@@ -177,9 +177,7 @@ class _Recurrent(Module):
     ):
         self.input_size, self.hidden_size, self.num_layers = sizes
         if self.num_layers < 1:
-            raise ValueError(
-                f"[{type(self).__name__}] expected at least one layer, got {sizes[2]}."
-            )
+            raise ValueError(f"[{type(self).__name__}] expected num_layers >= 1, got {sizes[2]}.")
         if not 0 <= dropout <= 1:
             raise ValueError(f"[{type(self).__name__}] expected dropout in 0 to 1, got {dropout}.")
         self.batch_first = batch_first

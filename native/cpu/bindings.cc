@@ -36,51 +36,64 @@ void bind_memory(nb::module_& m) {
       .def_prop_ro("dtype", [](const Buffer& b) { return dtype_name(b.dtype()); });
   set_buffer_type(buffer);
 
-  m.def("empty", [](nb::handle size, nb::handle dtype) {
-    const int64_t count = read_int(size, {"empty", nullptr}, "size");
-    if (count < 0) {
-      raise_value({"empty", nullptr}, "size must not be negative, got %lld",
-                  static_cast<long long>(count));
-    }
-    return new_buffer(count, read_dtype(dtype, {"empty", nullptr}));
-  }, nb::arg("size"), nb::arg("dtype"));
+  m.def(
+      "empty",
+      [](nb::handle size, nb::handle dtype) {
+        const int64_t count = read_int(size, {"empty", nullptr}, "size");
+        if (count < 0) {
+          raise_value({"empty", nullptr}, "size must not be negative, got %lld",
+                      static_cast<long long>(count));
+        }
+        return new_buffer(count, read_dtype(dtype, {"empty", nullptr}));
+      },
+      nb::arg("size"), nb::arg("dtype"));
 
-  m.def("memory_stats", [] {
-    const MemoryStats stats = memory_stats();
-    nb::dict result;
-    result["live"] = stats.live;
-    result["peak"] = stats.peak;
-    result["pooled"] = stats.pooled;
-    return result;
-  }, "Bytes in live buffers, their peak, and bytes of freed blocks kept for reuse.");
+  m.def(
+      "memory_stats",
+      [] {
+        const MemoryStats stats = memory_stats();
+        nb::dict result;
+        result["live"] = stats.live;
+        result["peak"] = stats.peak;
+        result["pooled"] = stats.pooled;
+        return result;
+      },
+      "Bytes in live buffers, their peak, and bytes of freed blocks kept for reuse.");
   m.def("reset_peak_memory", reset_peak_memory, "Lets the peak start again from what is live.");
   m.def("release_memory", release_pooled_memory, "Gives pooled blocks back to the system.");
 }
 
 void bind_threads(nb::module_& m) {
   m.def("get_num_threads", get_num_threads, "Size of the thread pool, the caller included.");
-  m.def("set_num_threads", [](nb::handle count) {
-    constexpr int kMost = 1024;
-    const int64_t n = read_int(count, {"set_num_threads", nullptr}, "the number of threads");
-    if (n < 1 || n > kMost) {
-      raise_value({"set_num_threads", nullptr}, "expected 1 to %d threads, got %lld", kMost,
-                  static_cast<long long>(n));
-    }
-    const nb::gil_scoped_release release;
-    set_num_threads(static_cast<int>(n));
-  }, nb::arg("count"));
+  m.def(
+      "set_num_threads",
+      [](nb::handle count) {
+        constexpr int kMost = 1024;
+        const int64_t n = read_int(count, {"set_num_threads", nullptr}, "the number of threads");
+        if (n < 1 || n > kMost) {
+          raise_value({"set_num_threads", nullptr}, "expected 1 to %d threads, got %lld", kMost,
+                      static_cast<long long>(n));
+        }
+        const nb::gil_scoped_release release;
+        set_num_threads(static_cast<int>(n));
+      },
+      nb::arg("count"));
 }
 
 void bind_instruction_sets(nb::module_& m) {
   m.def("instruction_set", [] { return kernels().name; }, "The kernels in use.");
-  m.def("instruction_sets", [] {
-    nb::list names;
-    for (const KernelTable* table : usable_tables()) names.append(table->name);
-    return nb::tuple(names);
-  }, "Those that this machine can run, best first.");
-  m.def("use_instruction_set", [](std::optional<std::string> name) {
-    use_instruction_set(name ? name->c_str() : nullptr);
-  }, nb::arg("name").none(), "Switches the kernels; None is the best that this machine has.");
+  m.def(
+      "instruction_sets",
+      [] {
+        nb::list names;
+        for (const KernelTable* table : usable_tables()) names.append(table->name);
+        return nb::tuple(names);
+      },
+      "Those that this machine can run, best first.");
+  m.def(
+      "use_instruction_set",
+      [](std::optional<std::string> name) { use_instruction_set(name ? name->c_str() : nullptr); },
+      nb::arg("name").none(), "Switches the kernels; None is the best that this machine has.");
 }
 
 }  // namespace

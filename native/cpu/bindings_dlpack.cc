@@ -7,10 +7,11 @@
 namespace needle {
 namespace {
 
-constexpr dlpack::DataType kTypes[kNumDTypes] = {
-    {dlpack::kFloat, 32, 1}, {dlpack::kFloat, 64, 1}, {dlpack::kFloat, 16, 1},
-    {dlpack::kBfloat, 16, 1}, {dlpack::kInt, 8, 1}, {dlpack::kInt, 16, 1},
-    {dlpack::kInt, 32, 1}, {dlpack::kInt, 64, 1}, {dlpack::kUInt, 8, 1}, {dlpack::kBool, 8, 1}};
+constexpr dlpack::DataType kTypes[kNumDTypes] = {{dlpack::kFloat, 32, 1}, {dlpack::kFloat, 64, 1},
+                                                 {dlpack::kFloat, 16, 1}, {dlpack::kBfloat, 16, 1},
+                                                 {dlpack::kInt, 8, 1},    {dlpack::kInt, 16, 1},
+                                                 {dlpack::kInt, 32, 1},   {dlpack::kInt, 64, 1},
+                                                 {dlpack::kUInt, 8, 1},   {dlpack::kBool, 8, 1}};
 
 // What differs between the two kinds of capsule.
 struct Plain {
@@ -65,8 +66,8 @@ nb::object export_capsule(Operand&& operand) {
   managed.context = owner.get();
   managed.deleter = Export<Kind>::destroy;
   Kind::set_flags(managed, owner->operand.readonly);
-  managed.tensor = {view.data, {dlpack::kCpu, 0}, view.ndim, kTypes[static_cast<int>(view.dtype)],
-                    view.shape, view.strides, 0};
+  managed.tensor = {view.data,  {dlpack::kCpu, 0}, view.ndim, kTypes[static_cast<int>(view.dtype)],
+                    view.shape, view.strides,      0};
   PyObject* const capsule = PyCapsule_New(&managed, Kind::kName, Export<Kind>::destroy_unused);
   if (capsule == nullptr) throw nb::python_error();
   owner.release();
@@ -91,8 +92,8 @@ Operand copy_of(const Operand& source) {
 }
 
 // The arguments are those of the array API's __dlpack__.
-nb::object to_dlpack(nb::handle a, nb::handle stream, nb::handle max_version,
-                     nb::handle dl_device, nb::handle copy) {
+nb::object to_dlpack(nb::handle a, nb::handle stream, nb::handle max_version, nb::handle dl_device,
+                     nb::handle copy) {
   Operand operand = read_operand(a, {"to_dlpack", "a"});
   if (!stream.is_none()) raise_buffer_error("[to_dlpack] CPU memory has no stream; pass None");
   if (!dl_device.is_none() && !dl_device.equal(nb::make_tuple(dlpack::kCpu, 0))) {
@@ -147,10 +148,10 @@ View read_tensor(const dlpack::Tensor& tensor, int64_t* reach) {
       raise_value(site, "negative strides cannot be shared; pass a contiguous copy");
     }
     int64_t step = 0;
-    if (view.shape[d] < 0 || (view.shape[d] > 0 &&
-        (__builtin_mul_overflow(view.shape[d] - 1, view.strides[d], &step) ||
-         __builtin_add_overflow(last, step, &last) ||
-         __builtin_mul_overflow(compact, view.shape[d], &compact)))) {
+    if (view.shape[d] < 0 ||
+        (view.shape[d] > 0 && (__builtin_mul_overflow(view.shape[d] - 1, view.strides[d], &step) ||
+                               __builtin_add_overflow(last, step, &last) ||
+                               __builtin_mul_overflow(compact, view.shape[d], &compact)))) {
       raise_value(site, "the tensor's shape or strides are out of range");
     }
   }

@@ -15,9 +15,9 @@ bool format_matches(const char* format, Py_ssize_t itemsize, DType dtype) {
   if (format == nullptr) format = "B";
   if (*format == '@' || *format == '=' || *format == '<') ++format;
   const char expected = kFormats[static_cast<int>(dtype)][0];
-  const bool same = *format == expected ||
-                    (std::strchr("hilq", *format) != nullptr && *format != '\0' &&
-                     std::strchr("hilq", expected) != nullptr);
+  const bool same =
+      *format == expected || (std::strchr("hilq", *format) != nullptr && *format != '\0' &&
+                              std::strchr("hilq", expected) != nullptr);
   return same && format[1] == '\0' && itemsize == item_size(dtype);
 }
 
@@ -117,10 +117,11 @@ int describe(ExportedBuffer& exported, PyObject* object, Py_buffer* buffer, int 
   buffer->shape = exported.shape;
   buffer->strides = exported.strides;
   buffer->suboffsets = nullptr;
-  const char required = (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS ? 'A' :
-                        (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS ? 'F' :
-                        (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS || !wants_strides ? 'C' :
-                        '\0';
+  const char required = (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS ? 'A'
+                        : (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS   ? 'F'
+                        : (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS || !wants_strides
+                            ? 'C'
+                            : '\0';
   if (required != '\0' && !PyBuffer_IsContiguous(buffer, required)) {
     return refuse("[buffer] the array is not contiguous; call compact() first");
   }

@@ -291,8 +291,8 @@ void matmul(nb::handle out, nb::handle a, nb::handle b) {
                 shape_text(x).c_str(), shape_text(y).c_str());
   }
   const int64_t m = to.shape[to.ndim - 2], n = to.shape[to.ndim - 1], k = x.shape[x.ndim - 1];
-  const bool fits = x.shape[x.ndim - 2] == m && y.shape[y.ndim - 2] == k &&
-                    y.shape[y.ndim - 1] == n;
+  const bool fits =
+      x.shape[x.ndim - 2] == m && y.shape[y.ndim - 2] == k && y.shape[y.ndim - 1] == n;
   if (!fits) {
     raise_value({"matmul", nullptr}, "inner dimensions differ: %s @ %s -> %s",
                 shape_text(x).c_str(), shape_text(y).c_str(), shape_text(to).c_str());
@@ -398,8 +398,7 @@ void searchsorted(nb::handle out, nb::handle sorted, nb::handle values, bool rig
     raise_value({"searchsorted", "sorted_"}, "expected one axis, got shape %s",
                 shape_text(order.view).c_str());
   }
-  run_kernel(8 * source.view.size(),
-             [&] { kernel(target.view, order.view, source.view, right); });
+  run_kernel(8 * source.view.size(), [&] { kernel(target.view, order.view, source.view, right); });
 }
 
 // Counts and lists the same snapshot: another thread may write to `a` meanwhile.

@@ -77,9 +77,7 @@ bool check_shape(const View& view, Site site) {
 struct Names {
   nb::object handle = intern("_handle"), shape = intern("shape"), strides = intern("strides"),
              offset = intern("offset");
-  static nb::object intern(const char* text) {
-    return nb::steal(PyUnicode_InternFromString(text));
-  }
+  static nb::object intern(const char* text) { return nb::steal(PyUnicode_InternFromString(text)); }
 };
 
 const Names& names() {

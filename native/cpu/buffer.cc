@@ -164,8 +164,12 @@ Buffer::Buffer(int64_t size, DType dtype) : size_(size), dtype_(dtype) {
 
 Buffer::Buffer(void* data, int64_t size, DType dtype, bool readonly, void* owner,
                void (*release)(void* owner))
-    : data_(static_cast<char*>(data)), size_(size), dtype_(dtype), readonly_(readonly),
-      owner_(owner), release_(release) {}
+    : data_(static_cast<char*>(data)),
+      size_(size),
+      dtype_(dtype),
+      readonly_(readonly),
+      owner_(owner),
+      release_(release) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);

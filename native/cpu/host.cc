@@ -49,8 +49,7 @@ std::vector<std::string> cgroup_folders(const std::string& mount, const std::str
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     if (!lists(line.substr(first + 1, second - first - 1), controller)) continue;
-    for (std::string path = line.substr(second + 1); path.size() > 1;
-         path.erase(path.rfind('/'))) {
+    for (std::string path = line.substr(second + 1); path.size() > 1; path.erase(path.rfind('/'))) {
       folders.push_back(mount + path);
     }
   }
@@ -103,8 +102,8 @@ int available_cpus() {
 }
 
 int64_t available_memory() {
-  const double physical = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                          static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double physical =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   return static_cast<int64_t>(std::min(physical, memory_limit()));
 }
 

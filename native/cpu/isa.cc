@@ -6,8 +6,8 @@
 
 namespace needle {
 
-#define NEEDLE_DECLARE(isa) \
-  namespace isa {           \
+#define NEEDLE_DECLARE(isa)       \
+  namespace isa {                 \
   extern const KernelTable table; \
   }
 #ifdef NEEDLE_HAS_baseline

@@ -8,7 +8,7 @@
 
 namespace needle {
 
-enum class UnaryOp : uint8_t;   // one entry per line of common/elementwise.def
+enum class UnaryOp : uint8_t;  // one entry per line of common/elementwise.def
 enum class BinaryOp : uint8_t;
 enum class ReduceOp : uint8_t { sum, prod, max, min, any, all };
 enum class ArgOp : uint8_t { argmax, argmin };

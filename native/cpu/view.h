@@ -10,7 +10,7 @@ namespace needle {
 constexpr int kMaxDims = 32;
 
 struct View {
-  char* data;    // address of the element at index (0, ..., 0)
+  char* data;  // address of the element at index (0, ..., 0)
   DType dtype;
   int ndim;
   int64_t shape[kMaxDims];

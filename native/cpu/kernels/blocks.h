@@ -132,44 +132,45 @@ inline void for_each_block(const Walk& walk, Block shape, const Setup& setup) {
   int64_t total = col_blocks * row_blocks;
   for (int d = 0; d < walk.ndim - 2; ++d) total *= walk.shape[d];
   const int64_t block_size = shape.rows * shape.cols;
-  parallel_for(total, block_size >= kGrain ? 1 : kGrain / block_size,
-               [&](int64_t begin, int64_t end) {
-    auto&& body = setup();
-    int64_t index[kMaxDims], rest = begin;
-    int64_t col = rest % col_blocks * shape.cols;
-    rest /= col_blocks;
-    int64_t row = rest % row_blocks * shape.rows;
-    rest /= row_blocks;
-    char* origin[kMaxOperands];
-    for (int k = 0; k < walk.count; ++k) origin[k] = walk.data[k];
-    for (int d = walk.ndim - 3; d >= 0; --d) {
-      index[d] = rest % walk.shape[d];
-      rest /= walk.shape[d];
-      for (int k = 0; k < walk.count; ++k) {
-        origin[k] += index[d] * walk.strides[d][k] * walk.item[k];
-      }
-    }
-    for (int64_t b = begin; b < end; ++b) {
-      char* at[kMaxOperands];
-      for (int k = 0; k < walk.count; ++k) {
-        const Steps steps = walk.steps(k);
-        at[k] = origin[k] + (row * steps.row + col * steps.col) * walk.item[k];
-      }
-      body(Block{lesser(shape.rows, walk.rows() - row), lesser(shape.cols, walk.cols() - col)}, at);
-      if ((col += shape.cols) < walk.cols()) continue;
-      col = 0;
-      if ((row += shape.rows) < walk.rows()) continue;
-      row = 0;
-      for (int d = walk.ndim - 3; d >= 0; --d) {
-        for (int k = 0; k < walk.count; ++k) origin[k] += walk.strides[d][k] * walk.item[k];
-        if (++index[d] < walk.shape[d]) break;
-        for (int k = 0; k < walk.count; ++k) {
-          origin[k] -= index[d] * walk.strides[d][k] * walk.item[k];
+  parallel_for(
+      total, block_size >= kGrain ? 1 : kGrain / block_size, [&](int64_t begin, int64_t end) {
+        auto&& body = setup();
+        int64_t index[kMaxDims], rest = begin;
+        int64_t col = rest % col_blocks * shape.cols;
+        rest /= col_blocks;
+        int64_t row = rest % row_blocks * shape.rows;
+        rest /= row_blocks;
+        char* origin[kMaxOperands];
+        for (int k = 0; k < walk.count; ++k) origin[k] = walk.data[k];
+        for (int d = walk.ndim - 3; d >= 0; --d) {
+          index[d] = rest % walk.shape[d];
+          rest /= walk.shape[d];
+          for (int k = 0; k < walk.count; ++k) {
+            origin[k] += index[d] * walk.strides[d][k] * walk.item[k];
+          }
         }
-        index[d] = 0;
-      }
-    }
-  });
+        for (int64_t b = begin; b < end; ++b) {
+          char* at[kMaxOperands];
+          for (int k = 0; k < walk.count; ++k) {
+            const Steps steps = walk.steps(k);
+            at[k] = origin[k] + (row * steps.row + col * steps.col) * walk.item[k];
+          }
+          body(Block{lesser(shape.rows, walk.rows() - row), lesser(shape.cols, walk.cols() - col)},
+               at);
+          if ((col += shape.cols) < walk.cols()) continue;
+          col = 0;
+          if ((row += shape.rows) < walk.rows()) continue;
+          row = 0;
+          for (int d = walk.ndim - 3; d >= 0; --d) {
+            for (int k = 0; k < walk.count; ++k) origin[k] += walk.strides[d][k] * walk.item[k];
+            if (++index[d] < walk.shape[d]) break;
+            for (int k = 0; k < walk.count; ++k) {
+              origin[k] -= index[d] * walk.strides[d][k] * walk.item[k];
+            }
+            index[d] = 0;
+          }
+        }
+      });
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ NEEDLE_INLINE float widen(f16_t x) {
   const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000) << 16;
   const uint32_t magnitude = static_cast<uint32_t>(x.bits & 0x7fff) << 13;
   const uint32_t exponent = magnitude & 0x0f800000;
-  const uint32_t normal = magnitude + (112u << 23);             // rebias 15 to 127
-  const uint32_t special = magnitude + (224u << 23);            // infinity and NaN
+  const uint32_t normal = magnitude + (112u << 23);   // rebias 15 to 127
+  const uint32_t special = magnitude + (224u << 23);  // infinity and NaN
   const float subnormal = float_of(normal + (1u << 23)) - float_of(113u << 23);
   const uint32_t finite = exponent == 0 ? bits_of(subnormal) : normal;
   return float_of(sign | (exponent == 0x0f800000 ? special : finite));

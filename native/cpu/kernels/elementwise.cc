@@ -104,8 +104,7 @@ void run(const Program& program, Walk& walk) {
 
 // A program whose inputs have one compute type; `result` is the type of the operation's tile.
 Program make_program(const OpRow& row, ComputeType inputs, const View* const* operands, int count) {
-  const ComputeType result =
-      row.kind == ElementwiseKind::predicate ? ComputeType::b8 : inputs;
+  const ComputeType result = row.kind == ElementwiseKind::predicate ? ComputeType::b8 : inputs;
   const DType out = operands[0]->dtype;
   Program program;
   program.op = row.of[static_cast<int>(inputs)];
@@ -182,8 +181,8 @@ void copy(const View& out, const View& a) {
   // One value for all: cast it once.
   alignas(8) char value[8], tile[8];
   kLoad[static_cast<int>(a.dtype)](tile, a.data, {0, 0}, {1, 1});
-  kStore[static_cast<int>(compute_type(a.dtype))].as[static_cast<int>(out.dtype)](
-      value, {0, 1}, tile, {1, 1});
+  kStore[static_cast<int>(compute_type(a.dtype))].as[static_cast<int>(out.dtype)](value, {0, 1},
+                                                                                  tile, {1, 1});
   walk.data[1] = value;
   walk.item[1] = item_size(out.dtype);
   copy_same(walk, log2_size(out.dtype));

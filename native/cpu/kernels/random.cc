@@ -8,9 +8,9 @@ namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
-constexpr int kCounters = 128;          // blocks of four words, computed side by side
+constexpr int kCounters = 128;  // blocks of four words, computed side by side
 constexpr int kWords = 4 * kCounters;
-constexpr int64_t kPiece = 16384;       // elements in one piece of parallel_for
+constexpr int64_t kPiece = 16384;  // elements in one piece of parallel_for
 
 // The words of counters first, first + 1, ...: word w of the stream is lane w % 4 of counter w / 4.
 void philox(uint64_t seed, uint64_t first, uint32_t* words) {

@@ -120,8 +120,8 @@ NEEDLE_INLINE bool is_infinite(T) {
 
 // Floating: what the C library has.
 
-#define NEEDLE_LIBM(name, function)                                            \
-  NEEDLE_INLINE float name(float x) { return __builtin_##function##f(x); }     \
+#define NEEDLE_LIBM(name, function)                                        \
+  NEEDLE_INLINE float name(float x) { return __builtin_##function##f(x); } \
   NEEDLE_INLINE double name(double x) { return __builtin_##function(x); }
 #define NEEDLE_LIBM_DOUBLE(name) \
   NEEDLE_INLINE double name(double x) { return __builtin_##name(x); }

@@ -50,9 +50,9 @@ struct StoreRow {
 };
 
 // tile_io.cc
-extern const LoadFn kLoad[kNumDTypes];             // storage type -> its compute type
-extern const StoreRow kStore[kNumComputeTypes];    // compute type -> any storage type
-extern const LoadFn kLoadBits[4];                  // these by log2 of the element's size
+extern const LoadFn kLoad[kNumDTypes];           // storage type -> its compute type
+extern const StoreRow kStore[kNumComputeTypes];  // compute type -> any storage type
+extern const LoadFn kLoadBits[4];                // these by log2 of the element's size
 extern const StoreFn kStoreBits[4];
 extern const CopyFn kCopyBits[4];
 

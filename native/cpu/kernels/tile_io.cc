@@ -20,8 +20,8 @@ NEEDLE_INLINE void cast_run(To* to, const From* from, int64_t n) {
     }
   } else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, f16_t>) {
     for (; i + 16 <= n; i += 16) {
-      const __m256i halves = _mm512_cvtps_ph(
-          _mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      const __m256i halves =
+          _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), halves);
     }
   }
@@ -33,8 +33,8 @@ NEEDLE_INLINE void cast_run(To* to, const From* from, int64_t n) {
     }
   } else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, f16_t>) {
     for (; i + 8 <= n; i += 8) {
-      const __m128i halves = _mm256_cvtps_ph(
-          _mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      const __m128i halves =
+          _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), halves);
     }
   }

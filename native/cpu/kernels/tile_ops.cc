@@ -17,12 +17,12 @@ using Value = std::remove_cvref_t<T>;
       return formula;                                                  \
     }                                                                  \
   };
-#define BINARY(name, kind, formula)                                    \
-  struct name##_binary {                                               \
-    template <class T>                                                 \
+#define BINARY(name, kind, formula)                                         \
+  struct name##_binary {                                                    \
+    template <class T>                                                      \
     NEEDLE_INLINE static auto apply(T x, T y) -> Value<decltype(formula)> { \
-      return formula;                                                  \
-    }                                                                  \
+      return formula;                                                       \
+    }                                                                       \
   };
 #include "../../common/elementwise.def"
 #undef UNARY

@@ -113,13 +113,23 @@ _LATER = {
     "load": "io",
     "save": "io",
     "summary": "nn.summary",
+    "models": "models",
+    "Trainer": "trainer",
 }
 
 if TYPE_CHECKING:
-    from . import data as data, io as io, nn as nn, optim as optim, testing as testing
+    from . import (
+        data as data,
+        io as io,
+        models as models,
+        nn as nn,
+        optim as optim,
+        testing as testing,
+    )
     from .anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly
     from .io import Checkpoint as Checkpoint, load as load, save as save
     from .nn.summary import summary as summary
+    from .trainer import Trainer as Trainer
 
 
 def __getattr__(name: str) -> object:

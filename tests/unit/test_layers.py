@@ -1,6 +1,6 @@
 """Imports go one way: a module may import its own layer and those below it, nothing above.
 
-config, dtype <- backend <- ndarray <- autograd <- ops <- init <- everything else
+config, dtype <- backend <- ndarray <- autograd <- ops <- init <- everything else <- cli
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ LAYERS = [
     {"ops"},
     {"init"},
     {"anomaly", "data", "io", "nn", "optim", "recompute", "testing", "transforms", "tree"},
+    {"models", "trainer"},
+    {"cli"},
+    {"__main__"},
     {"backend_ndarray", "backend_numpy", "backend_selection", "course_paths"},  # the course's names
     {"__init__"},
 ]

@@ -1,0 +1,130 @@
+"""The arguments of `needle`, and what they start."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from .._native import __version__
+from ..models import IMAGE_MODELS, TEXT_MODELS
+from .errors import UsageError
+from .generate import run_generate
+from .info import run_info, run_summary
+from .predict import run_predict
+from .tasks import DATASETS, FOLDERS, IMAGES
+from .train import run_train
+
+MODELS = (*IMAGE_MODELS, *TEXT_MODELS)
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Bad arguments get one line, not the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def number(kind: Callable[[str], Any], low: float, open_end: bool = False) -> Callable[[str], Any]:
+    """A parser of numbers from `low` on (or above it)."""
+
+    def parse(text: str) -> Any:
+        bound = f"above {low}" if open_end else f"of at least {low}"
+        what = f"expected a {'whole ' if kind is int else ''}number {bound}, got {text!r}"
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(what) from None
+        if not low <= value < float("inf") or (open_end and value == low):
+            raise argparse.ArgumentTypeError(what)
+        return value
+
+    return parse
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands."""
+    main_parser = OneLineParser("needle", description="Train and use neural networks with needle.")
+    main_parser.add_argument("--version", action="version", version=f"needle {__version__}")
+    commands = main_parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    _add_train(commands)
+    _add_use(commands)
+    _add_info(commands)
+    return main_parser
+
+
+def _add_train(commands: Any) -> None:
+    folders = ", ".join(f"{name}: {folder}" for name, folder in FOLDERS.items())
+    train = commands.add_parser(
+        "train",
+        help="train a model on a data set",
+        description="Train a model; settings that are not given fit the data set.",
+        epilog="Ctrl-C saves; --resume RUN goes on and reaches the same weights as without a stop.",
+    )
+    train.set_defaults(run_command=run_train)
+    add = train.add_argument
+    add("dataset", nargs="?", choices=DATASETS, metavar="DATASET", help=", ".join(DATASETS))
+    add("--model", choices=MODELS, metavar="NAME", help=", ".join(MODELS))
+    add("--data", metavar="DIR", help=f"where the files are ({folders})")
+    add("--epochs", type=number(int, 1), metavar="N", help="passes over the training data")
+    add("--batch-size", type=number(int, 2), metavar="N", help="samples per step")
+    add("--lr", type=number(float, 0, True), metavar="RATE", help="highest learning rate")
+    add("--seed", type=number(int, 0), metavar="N", help="of weights, order and shifts (0)")
+    add("--patience", type=number(int, 0), metavar="N",
+        help="stop after N epochs without improvement (10; 0: never)")  # fmt: skip
+    add("--device", choices=("cpu", "cpu_numpy"), help="where to compute (cpu)")
+    add("--threads", type=number(int, 1), metavar="N", help="how many threads to use")
+    add("--save-every", type=number(int, 1), metavar="STEPS", help="checkpoints within an epoch")
+    add("--out", metavar="DIR", help="where to save the run (runs/DATASET-MODEL)")
+    add("--resume", metavar="RUN", help="go on with the run in this folder")
+
+
+def _add_use(commands: Any) -> None:
+    generate = commands.add_parser("generate", help="write text with a trained model")
+    generate.set_defaults(run_command=run_generate)
+    add = generate.add_argument
+    add("run", metavar="RUN", help="the folder of a run on text")
+    add("--prompt", default="\n", metavar="TEXT", help="what the text starts with")
+    add("--length", type=number(int, 1), default=400, metavar="N", help="characters to add (400)")
+    add("--temperature", type=number(float, 0), default=0.8, metavar="T",
+        help="0: always the likeliest character; 1: as the model says (0.8)")  # fmt: skip
+    add("--seed", type=number(int, 0), default=0, metavar="N", help="of the draws (0)")
+
+    predict = commands.add_parser(
+        "predict",
+        help="the classes of images",
+        description="Prints class and probability of each image: .npy arrays (one image or many), "
+        "PNG, PGM and PPM files of the size and polarity of the training images.",
+    )
+    predict.set_defaults(run_command=run_predict)
+    predict.add_argument("run", metavar="RUN", help="the folder of a run on images")
+    predict.add_argument("files", metavar="FILE", nargs="+", help="images")
+
+
+def _add_info(commands: Any) -> None:
+    summary = commands.add_parser("summary", help="layers and sizes of a model")
+    summary.set_defaults(run_command=run_summary)
+    summary.add_argument("model", choices=MODELS, metavar="MODEL", help=", ".join(MODELS))
+    summary.add_argument("--dataset", choices=IMAGES, default="mnist",
+                         help="whose images it is for (mnist)")  # fmt: skip
+    info = commands.add_parser("info", help="version, devices, instruction sets, threads, memory")
+    info.set_defaults(run_command=run_info)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        code: int = options.run_command(options)
+        sys.stdout.flush()
+    except UsageError as error:
+        print(f"needle {options.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # such as `needle summary gpt | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code

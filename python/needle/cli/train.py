@@ -1,0 +1,191 @@
+"""`needle train`: the main job."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._native import set_num_threads
+from ..backend import device_named
+from ..optim import AdamW, LambdaLR
+from ..trainer import Interrupted, Trainer, accuracy
+from .errors import UsageError
+from .generate import sample_text
+from .progress import Progress, describe, duration
+from .runs import Recorder, Run, Settings, new_folder
+from .tasks import BLOCK, Task, build_model, load_task, loss_of, models_for
+
+# (model, epochs, batch size, learning rate) for a data set, and what differs with other models.
+DEFAULTS: dict[str, tuple[str, int, int, float]] = {
+    "digits": ("mlp-resnet", 20, 50, 4e-3),
+    "mnist": ("mlp-resnet", 10, 100, 2e-3),
+    "fashion-mnist": ("resnet9", 12, 100, 3e-3),
+    "cifar10": ("resnet9", 20, 100, 3e-3),
+    "shakespeare": ("gpt", 10, 32, 2e-3),
+}
+EPOCHS = {("mnist", "cnn"): 8}
+WEIGHT_DECAY = 0.01
+CLIP_NORM = 1.0
+WARM_UP = 0.1  # part of all steps
+FIXED_BY_RUN = (
+    *("dataset", "model", "epochs", "batch_size", "lr", "seed", "device"),
+    *("patience", "save_every", "out"),
+)
+
+
+def settings_from(options: Namespace) -> Settings:
+    """The options, and the defaults of the data set where none was given."""
+    dataset = options.dataset
+    if dataset is None:
+        raise UsageError("say which data set to train on, or --resume RUN")
+    model, epochs, batch_size, lr = DEFAULTS[dataset]
+    model = options.model or model
+    if model not in models_for(dataset):
+        raise UsageError(
+            f"--model {model} does not fit {dataset}; choose from {', '.join(models_for(dataset))}"
+        )
+    return Settings(
+        dataset=dataset,
+        model=model,
+        data=options.data and str(Path(options.data).resolve()),
+        epochs=options.epochs or EPOCHS.get((dataset, model), epochs),
+        batch_size=options.batch_size or batch_size,
+        lr=options.lr or lr,
+        seed=0 if options.seed is None else options.seed,
+        device=options.device or "cpu",
+        patience=10 if options.patience is None else options.patience,
+        save_every=options.save_every,
+        block=BLOCK,
+    )
+
+
+def resumed(options: Namespace) -> tuple[Run, Settings]:
+    """The run to go on with; only where the data is may be said anew."""
+    given = [name for name in FIXED_BY_RUN if getattr(options, name) is not None]
+    if given:
+        named = ", ".join(
+            "DATASET" if n == "dataset" else f"--{n.replace('_', '-')}" for n in given
+        )
+        raise UsageError(f"--resume keeps the settings of the run: leave out {named}")
+    run = Run(options.resume)
+    settings, _ = run.read_config()
+    if options.data:
+        settings.data = str(Path(options.data).resolve())
+    return run, settings
+
+
+def started(options: Namespace) -> tuple[Run, Settings]:
+    """A new run in a folder that has none yet."""
+    settings = settings_from(options)
+    run = Run(options.out or new_folder(settings.dataset, settings.model))
+    if run.config.exists():
+        raise UsageError(
+            f"{run.folder} holds a run already; go on with --resume {run.folder}, or choose "
+            "another --out"
+        )
+    return run, settings
+
+
+def make_trainer(run: Run, settings: Settings, task: Task) -> Trainer:
+    """Model, optimizer, schedule and loaders of a run. Weights are drawn from the seed."""
+    np.random.seed(settings.seed)
+    device = device_named(settings.device)
+    model = build_model(settings.model, task.facts).to(device)
+    train, validation, _ = task.loaders(settings.batch_size, device)
+    if len(train) == 0:
+        raise UsageError(f"--batch-size {settings.batch_size} is more than the training data has")
+    total = settings.epochs * len(train)
+    optimizer = AdamW(model.parameters(), settings.lr, weight_decay=WEIGHT_DECAY)
+    title = f"{settings.dataset}, {settings.model}"
+    return Trainer(
+        model,
+        optimizer,
+        loss_of,
+        train,
+        validation,
+        scheduler=LambdaLR(optimizer, lambda t: warm_up_and_cosine(t, total)),
+        metrics={"accuracy": accuracy},
+        callbacks=[Recorder(run.folder, title), Progress(sys.stdout, len(train))],
+        clip_norm=CLIP_NORM,
+        patience=settings.patience,
+        folder=run.folder,
+        save_every=settings.save_every,
+    )
+
+
+def warm_up_and_cosine(t: int, total: int) -> float:
+    """Up to 1 in the first steps, then down to 0 in half a wave."""
+    warm_up = max(1, round(WARM_UP * total))
+    if t < warm_up:
+        return (t + 1) / warm_up
+    return 0.5 * (1 + math.cos(math.pi * min(1, (t - warm_up) / max(1, total - warm_up))))
+
+
+def run_train(options: Namespace) -> int:
+    """The command; its exit code."""
+    run, settings = (resumed if options.resume else started)(options)
+    if options.threads:
+        set_num_threads(options.threads)
+    task = load_task(settings.dataset, settings.data, settings.block)
+    trainer = make_trainer(run, settings, task)
+    if not options.resume:
+        run.create(settings, task.facts)
+    parameters = sum(p.size for p in trainer.model.parameters())
+    print(task.describe())
+    print(
+        f"{settings.model}: {parameters:,} parameters; {settings.epochs} epochs of "
+        f"{len(trainer.train_loader)} batches of {settings.batch_size}, learning rate "  # type: ignore[arg-type]
+        f"{settings.lr:g}, seed {settings.seed}",
+        flush=True,
+    )
+    try:
+        trainer.fit(settings.epochs, resume=bool(options.resume))
+        finish(run, settings, task, trainer)
+    except KeyboardInterrupt as stop:
+        return interrupted(run, trainer, stop)
+    return 0
+
+
+def interrupted(run: Run, trainer: Trainer, stop: KeyboardInterrupt) -> int:
+    """Say how to go on; the exit code of a program that Ctrl-C ended."""
+    for callback in trainer.callbacks:
+        if isinstance(callback, Progress):
+            callback.clear()
+    done = str(stop).partition(";")[0] if isinstance(stop, Interrupted) else "stopped"
+    print(f"{done}. To go on: needle train --resume {run.folder}", flush=True)
+    return 130
+
+
+def finish(run: Run, settings: Settings, task: Task, trainer: Trainer) -> None:
+    """The test result of the best epoch's model, a sample of text, and where everything is."""
+    if trainer.stopped_early:
+        print(
+            f"stopped early: nothing better than epoch {trainer.best_epoch} in {trainer.patience}"
+        )
+    trainer.load_best()
+    _, _, test = task.loaders(settings.batch_size, device_named(settings.device))
+    measured = trainer.evaluate(test)
+    seconds = sum(record["seconds"] for record in trainer.history)
+    result: dict[str, Any] = {
+        **{f"test_{name}": value for name, value in measured.items()},
+        "best_epoch": trainer.best_epoch,
+        "epochs": trainer.epoch,
+        "training_seconds": round(seconds, 1),
+        "finished": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime()),
+    }
+    run.write_result(result)
+    if task.is_text:
+        text = sample_text(trainer.model, task.facts, "\n", 400, 0.8, settings.seed)
+        (run.folder / "sample.txt").write_text(text)
+        print(f"a sample:\n{text}\n")
+    test_line = describe(dict(reversed(measured.items())), "test ")
+    print(
+        f"{test_line} (best epoch {trainer.best_epoch}, trained in {duration(seconds)}); "
+        f"everything is in {run.folder}/"
+    )

@@ -105,6 +105,7 @@ class DataLoader:
             batch = self._to_tensors(self._finish(raw))
             self._position += 1
             yield batch
+        self._order, self._position = None, 0  # between passes
 
     def _fetch(self, indices: Array) -> Any:
         return self.dataset.fetch(indices) if self._by_batch else indices
@@ -147,9 +148,12 @@ class DataLoader:
     # Position -------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the current pass stands: enough to go on with the very next batch."""
+        """Where the current pass stands: enough to go on with the very next batch.
+
+        Between passes there is no order; the next pass draws its own."""
         order = None if self._order is None else self._order.tolist()
-        return {"order": order, "position": self._position}
+        epoch = getattr(self.sampler, "epoch", None)  # of a RandomSampler
+        return {"order": order, "position": self._position, "epoch": epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The next pass goes on from a saved position, in the saved order."""
@@ -157,6 +161,8 @@ class DataLoader:
         self._order = None if order is None else np.asarray(order, np.int64)
         self._position = int(state["position"])
         self._resume = order is not None
+        if isinstance(self.sampler, RandomSampler):
+            self.sampler.epoch = int(state["epoch"])
 
 
 class _Failed:

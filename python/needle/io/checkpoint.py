@@ -8,13 +8,19 @@ from typing import Any
 import numpy as np
 
 from ..ndarray import random
+from .safetensors import remove_unfinished
 from .saving import load, save
 
 
-def _random_state() -> dict[str, Any]:
-    """The generator's state in plain values: NumPy's has an array of uint32."""
-    state = random.get_rng_state()
-    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in state.items()}
+def _random_states() -> dict[str, Any]:
+    """The default generator's state and NumPy's, which shuffles and transforms data; plain values.
+
+    In this order: setting the state of a generator also makes it the default one."""
+    states = {"numpy": random.NumpyGenerator().get_state(), "default": random.get_rng_state()}
+    return {
+        name: {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in state.items()}
+        for name, state in states.items()
+    }
 
 
 class Checkpoint:
@@ -25,7 +31,8 @@ class Checkpoint:
         step = checkpoint.load()["step"]
 
     Random state is saved too. The file at `path` is always whole: the new one is written beside it
-    and takes its place only when it is complete on the disk.
+    and takes its place only when it is complete on the disk. What a killed process left of a new
+    file is harmless, and removed by the next save.
     """
 
     def __init__(self, path: Any, **parts: Any):
@@ -39,8 +46,9 @@ class Checkpoint:
     def save(self, **values: Any) -> None:
         """Write the state of all parts, the random state, and plain values such as the step."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        remove_unfinished(self.path)
         state = {name: part.state_dict() for name, part in self.parts.items()}
-        save({"parts": state, "random": _random_state(), "values": values}, self.path)
+        save({"parts": state, "random": _random_states(), "values": values}, self.path)
 
     def load(self) -> dict[str, Any]:
         """Put the saved state back into all parts; returns the plain values."""
@@ -54,6 +62,7 @@ class Checkpoint:
             )
         for name, part in self.parts.items():
             part.load_state_dict(saved["parts"][name])
-        random.set_rng_state(saved["random"])
+        random.set_rng_state(saved["random"]["numpy"])
+        random.set_rng_state(saved["random"]["default"])
         values: dict[str, Any] = saved["values"]
         return values

@@ -9,6 +9,7 @@ Nothing in such a file is code, and everything in it is checked before a tensor 
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
@@ -111,6 +112,12 @@ def _tensor(array: np.ndarray[Any, Any], dtype: DType) -> Tensor:
     data = array_from_numpy(array, dtype, default_device(), as_bits=True)
     loaded: Tensor = Tensor.make_const(data)
     return loaded
+
+
+def remove_unfinished(path: Path) -> None:
+    """Delete what processes that were killed while writing `path` left beside it."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        leftover.unlink(missing_ok=True)
 
 
 def write_atomically(path: Any, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:

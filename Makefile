@@ -108,6 +108,7 @@ endef
 %/installed: $(SOURCES) | %/with-build
 	@echo "$*: building and installing needle (minutes the first time)"
 	@$*/bin/python -m pip install -q --no-build-isolation -Cbuild-dir=build/for$* $(BUILD_OPTIONS) -e .
+	@$*/bin/python -m compileall -q python/needle
 	@touch $@
 
 .venv/with-%: pyproject.toml | .venv/created

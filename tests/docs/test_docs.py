@@ -44,7 +44,8 @@ def examples(page: Path) -> list[Example]:
 
 def modules() -> list[ModuleType]:
     names = [ndl.__name__]
-    names += [m.name for m in pkgutil.walk_packages(ndl.__path__, f"{ndl.__name__}.")]
+    found = pkgutil.walk_packages(ndl.__path__, f"{ndl.__name__}.")
+    names += [m.name for m in found if not m.name.endswith("__main__")]
     return [importlib.import_module(name) for name in names]
 
 

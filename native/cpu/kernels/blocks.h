@@ -124,53 +124,76 @@ inline Block block_shape(Walk& walk, int64_t limit) {
   return {lesser(walk.rows(), kTile / walk.cols()), walk.cols()};
 }
 
-// Calls body(block, pointers) for every block, in parallel; `setup` makes one body per piece.
+// A position among the blocks of a walk, in the order of the output's memory.
+class BlockCursor {
+ public:
+  BlockCursor(const Walk& walk, Block shape, int64_t linear) : walk_(walk), shape_(shape) {
+    const int64_t col_blocks = pieces(walk.cols(), shape.cols);
+    const int64_t row_blocks = pieces(walk.rows(), shape.rows);
+    col_ = linear % col_blocks * shape.cols;
+    linear /= col_blocks;
+    row_ = linear % row_blocks * shape.rows;
+    linear /= row_blocks;
+    for (int k = 0; k < walk.count; ++k) origin_[k] = walk.data[k];
+    for (int d = walk.ndim - 3; d >= 0; --d) {
+      index_[d] = linear % walk.shape[d];
+      linear /= walk.shape[d];
+      move(d, index_[d]);
+    }
+  }
+
+  // The block's size (smaller at the edges), and each operand's address in `at`.
+  Block locate(char** at) const {
+    for (int k = 0; k < walk_.count; ++k) {
+      const Steps steps = walk_.steps(k);
+      at[k] = origin_[k] + (row_ * steps.row + col_ * steps.col) * walk_.item[k];
+    }
+    return {lesser(shape_.rows, walk_.rows() - row_), lesser(shape_.cols, walk_.cols() - col_)};
+  }
+
+  void next() {
+    if ((col_ += shape_.cols) < walk_.cols()) return;
+    col_ = 0;
+    if ((row_ += shape_.rows) < walk_.rows()) return;
+    row_ = 0;
+    for (int d = walk_.ndim - 3; d >= 0; --d) {
+      move(d, 1);
+      if (++index_[d] < walk_.shape[d]) return;
+      move(d, -index_[d]);
+      index_[d] = 0;
+    }
+  }
+
+ private:
+  void move(int d, int64_t count) {
+    for (int k = 0; k < walk_.count; ++k) {
+      origin_[k] += count * walk_.strides[d][k] * walk_.item[k];
+    }
+  }
+
+  const Walk& walk_;
+  const Block shape_;
+  int64_t row_, col_;
+  int64_t index_[kMaxDims];     // on the axes outside of blocks
+  char* origin_[kMaxOperands];  // where those axes have come to
+};
+
+// Calls body(block, addresses) for every block, in parallel; `setup` makes one body per piece.
 template <class Setup>
 inline void for_each_block(const Walk& walk, Block shape, const Setup& setup) {
-  const int64_t col_blocks = pieces(walk.cols(), shape.cols);
-  const int64_t row_blocks = pieces(walk.rows(), shape.rows);
-  int64_t total = col_blocks * row_blocks;
+  int64_t total = pieces(walk.cols(), shape.cols) * pieces(walk.rows(), shape.rows);
   for (int d = 0; d < walk.ndim - 2; ++d) total *= walk.shape[d];
   const int64_t block_size = shape.rows * shape.cols;
-  parallel_for(
-      total, block_size >= kGrain ? 1 : kGrain / block_size, [&](int64_t begin, int64_t end) {
-        auto&& body = setup();
-        int64_t index[kMaxDims], rest = begin;
-        int64_t col = rest % col_blocks * shape.cols;
-        rest /= col_blocks;
-        int64_t row = rest % row_blocks * shape.rows;
-        rest /= row_blocks;
-        char* origin[kMaxOperands];
-        for (int k = 0; k < walk.count; ++k) origin[k] = walk.data[k];
-        for (int d = walk.ndim - 3; d >= 0; --d) {
-          index[d] = rest % walk.shape[d];
-          rest /= walk.shape[d];
-          for (int k = 0; k < walk.count; ++k) {
-            origin[k] += index[d] * walk.strides[d][k] * walk.item[k];
-          }
-        }
-        for (int64_t b = begin; b < end; ++b) {
-          char* at[kMaxOperands];
-          for (int k = 0; k < walk.count; ++k) {
-            const Steps steps = walk.steps(k);
-            at[k] = origin[k] + (row * steps.row + col * steps.col) * walk.item[k];
-          }
-          body(Block{lesser(shape.rows, walk.rows() - row), lesser(shape.cols, walk.cols() - col)},
-               at);
-          if ((col += shape.cols) < walk.cols()) continue;
-          col = 0;
-          if ((row += shape.rows) < walk.rows()) continue;
-          row = 0;
-          for (int d = walk.ndim - 3; d >= 0; --d) {
-            for (int k = 0; k < walk.count; ++k) origin[k] += walk.strides[d][k] * walk.item[k];
-            if (++index[d] < walk.shape[d]) break;
-            for (int k = 0; k < walk.count; ++k) {
-              origin[k] -= index[d] * walk.strides[d][k] * walk.item[k];
-            }
-            index[d] = 0;
-          }
-        }
-      });
+  const int64_t grain = block_size >= kGrain ? 1 : kGrain / block_size;
+  parallel_for(total, grain, [&](int64_t begin, int64_t end) {
+    auto&& body = setup();
+    BlockCursor cursor(walk, shape, begin);
+    for (int64_t b = begin; b < end; ++b, cursor.next()) {
+      char* at[kMaxOperands];
+      const Block block = cursor.locate(at);
+      body(block, at);
+    }
+  });
 }
 
 }  // namespace

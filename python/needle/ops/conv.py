@@ -115,9 +115,9 @@ def conv_channels_last(
         )
     if padding == "same" and any(s != 1 for s in per_axis(op, "stride", stride, x.ndim - 2)):
         raise ValueError(f"[{op}] padding='same' needs stride 1, got {stride}.")
-    node = Conv(stride, padding, dilation, groups)
-    node.window(w.shape[:-2]).output(x.shape[1:-1], op)  # the user's error, before a kernel runs
-    return node(x, w)
+    window = make_window(op, w.shape[:-2], stride, padding, dilation)
+    window.output(x.shape[1:-1], op)  # the user's error, before a kernel runs
+    return Conv(stride, padding, dilation, groups)(x, w)
 
 
 def conv_transpose_channels_last(

@@ -101,8 +101,7 @@ Nest<2> rest_axes(const View& moved, const View& indexed, int n_indices) {
   Nest<2> rest;
   const int shift = moved.ndim - (indexed.ndim - n_indices) - n_indices;
   for (int axis = n_indices; axis < indexed.ndim; ++axis) {
-    rest.push(indexed.shape[axis],
-              {byte_stride(moved, axis + shift), byte_stride(indexed, axis)});
+    rest.push(indexed.shape[axis], {byte_stride(moved, axis + shift), byte_stride(indexed, axis)});
   }
   return rest;
 }
@@ -112,7 +111,6 @@ Nest<1> leading_axes(const View& moved, int count) {
   for (int axis = 0; axis < count; ++axis) nest.push(moved.shape[axis], {byte_stride(moved, axis)});
   return nest;
 }
-
 
 template <class F>
 void with_item_size(int size, F&& body) {

@@ -203,9 +203,7 @@ void for_each_run(const Nest<N>& nest, int64_t begin, int64_t end, F&& body) {
   }
 }
 
-inline int64_t byte_stride(const View& v, int axis) {
-  return v.strides[axis] * item_size(v.dtype);
-}
+inline int64_t byte_stride(const View& v, int axis) { return v.strides[axis] * item_size(v.dtype); }
 
 // Reads n elements that lie `stride` bytes apart into tile; and the reverse.
 template <class T>

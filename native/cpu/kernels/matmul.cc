@@ -28,8 +28,12 @@ struct Product {
     const auto flip = [](const Matrix<T>& x) {
       return Matrix<T>{x.data, x.col_stride, x.row_stride, x.source};
     };
-    return {{out.data, out.col_stride, out.row_stride, out.store, out.is_plain}, flip(b), flip(a),
-            n, m, k};
+    return {{out.data, out.col_stride, out.row_stride, out.store, out.is_plain},
+            flip(b),
+            flip(a),
+            n,
+            m,
+            k};
   }
 };
 
@@ -147,7 +151,7 @@ template <class T>
 void multiply_grid(const Product<T>& p) {
   const int64_t tasks = min_of(kGridTasks, p.m * p.n * p.k / kGridWork);
   int64_t down = 1, across = 1;  // cuts, so that parts become square
-  while (down * across * 2 <= tasks) p.m * across >= p.n * down ? down *= 2 : across *= 2;
+  while (down * across * 2 <= tasks) p.m* across >= p.n* down ? down *= 2 : across *= 2;
   const int64_t rows = ceil_div(ceil_div(p.m, down), kRows) * kRows;
   const int64_t cols = ceil_div(ceil_div(p.n, across), kCols<T>) * kCols<T>;
   across = ceil_div(p.n, cols);
@@ -182,9 +186,9 @@ template <class T>
 void fold_batch(Product<T>& p, Nest<3>& batch) {
   while (batch.ndim > 0) {
     const int64_t n = batch.shape[batch.ndim - 1];
-    const int64_t(&steps)[3] = batch.strides[batch.ndim - 1];
-    const bool even = p.m == 1 || (steps[0] == p.m * p.out.row_stride &&
-                                   steps[1] == p.m * p.a.row_stride);
+    const int64_t (&steps)[3] = batch.strides[batch.ndim - 1];
+    const bool even =
+        p.m == 1 || (steps[0] == p.m * p.out.row_stride && steps[1] == p.m * p.a.row_stride);
     if (steps[2] != 0 || !even) return;
     if (p.m == 1) {
       p.out.row_stride = steps[0];
@@ -232,7 +236,9 @@ void matmul_as(const View& out, const View& a, const View& b) {
       {out.data, byte_stride(out, row), byte_stride(out, col), store_tile<E, T>, is_same<As, E>},
       {a.data, byte_stride(a, row), byte_stride(a, col), source},
       {b.data, byte_stride(b, row), byte_stride(b, col), source},
-      out.shape[row], out.shape[col], a.shape[col]};
+      out.shape[row],
+      out.shape[col],
+      a.shape[col]};
   multiply_batch(product, batch);
 }
 

@@ -54,14 +54,14 @@ bool prefers_columns(const Nest<2>& kept, int64_t reduced, int64_t reduced_strid
 struct Plan {
   Nest<2> outer, reduced;  // without the axes below; strides of a and of out
   bool by_columns;
-  int64_t count;          // elements that each output reduces
-  int64_t width;          // the length of the innermost kept axis,
-  int64_t steps[2];       // and the strides of a and of out along it
-  int64_t tile = kTile;   // outputs in a unit
-  int64_t row = 1;        // rows: the length of the innermost reduced axis,
-  int64_t row_steps[2];   // and its strides
-  int64_t fold = 1;       // columns: narrow rows that are taken as one
-  int64_t tiles;          // units along width
+  int64_t count;         // elements that each output reduces
+  int64_t width;         // the length of the innermost kept axis,
+  int64_t steps[2];      // and the strides of a and of out along it
+  int64_t tile = kTile;  // outputs in a unit
+  int64_t row = 1;       // rows: the length of the innermost reduced axis,
+  int64_t row_steps[2];  // and its strides
+  int64_t fold = 1;      // columns: narrow rows that are taken as one
+  int64_t tiles;         // units along width
 
   [[gnu::noinline]] Plan(const View& out, const View& a) {
     outer = sorted_axes(a, out, [&](int axis) { return out.shape[axis] != 1; });
@@ -201,9 +201,8 @@ class Reduction {
       return x;
     });
     const int64_t rest = rows % plan_.fold * n;
-    add_rows(wide, rest, rest > 0, [&](T* buffer) {
-      return source_.tile(from, plan_.steps[0], rest, buffer);
-    });
+    add_rows(wide, rest, rest > 0,
+             [&](T* buffer) { return source_.tile(from, plan_.steps[0], rest, buffer); });
     for (int64_t i = 0; i < n; ++i) totals[i] = wide[i];
     for (int64_t i = n; i < width; ++i) totals[i % n] = Op::apply(totals[i % n], wide[i]);
   }

@@ -102,9 +102,7 @@ class NDArray(_native.BufferExporter):
 
     def is_compact(self) -> bool:
         """Row-major, and all of its handle."""
-        return (
-            self.strides == layout.compact_strides(self.shape) and self._handle.size == self.size
-        )
+        return self.strides == layout.compact_strides(self.shape) and self._handle.size == self.size
 
     def is_row_major(self) -> bool:
         """Row-major without gaps; may be a part of its handle."""

@@ -106,9 +106,7 @@ def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
 def broadcast_strides(shape: Shape, strides: Shape, new_shape: Shape, op: str) -> Shape:
     """The strides with which `shape` appears as `new_shape`: 0 on stretched axes."""
     extra = len(new_shape) - len(shape)
-    fits = extra >= 0 and all(
-        n in (1, m) for n, m in zip(shape, new_shape[extra:], strict=True)
-    )
+    fits = extra >= 0 and all(n in (1, m) for n, m in zip(shape, new_shape[extra:], strict=True))
     if not fits:
         raise ValueError(
             f"[{op}] cannot broadcast {shape} to {new_shape}; aligned on the right, each size must "
@@ -188,9 +186,7 @@ def normalize_permutation(axes: Any, ndim: int, op: str) -> Shape:
     """All axes, each once, negative ones counted from the end."""
     found = tuple(normalize_axis(a, ndim, op) for a in axes)
     if sorted(found) != list(range(ndim)):
-        raise ValueError(
-            f"[{op}] axes must name each of the {ndim} axes once, got {tuple(axes)}."
-        )
+        raise ValueError(f"[{op}] axes must name each of the {ndim} axes once, got {tuple(axes)}.")
     return found
 
 

@@ -31,9 +31,10 @@ test: $(VENV)/installed $(VENV)/with-test ## all tests, after those of each inst
 	@echo NEEDLE_BACKEND=np && NEEDLE_BACKEND=np $(PYTEST) $(NUMPY_TESTS)
 	@echo "all tests, best instruction set" && $(PYTEST)
 
-lint: $(VENV)/installed $(VENV)/with-test $(VENV)/with-lint ## ruff and mypy
+lint: $(VENV)/installed $(VENV)/with-test $(VENV)/with-lint ## ruff, clang-format and mypy
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(VENV)/bin/clang-format --dry-run --Werror $(filter %.h %.cc,$(SOURCES))
 	$(PY) -m mypy
 
 format: $(VENV)/installed $(VENV)/with-lint ## generated stubs, and what lint would ask for

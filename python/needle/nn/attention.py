@@ -110,7 +110,7 @@ class AttentionLayer(Module):
         k = q if k is None else k
         v = q if v is None else v
         batch, time, _ = q.shape
-        result, self.probs = self.attn(
+        result, _ = self.attn(
             self._heads(q, self.prenorm_q, self.q_projection),
             self._heads(k, self.prenorm_k, self.k_projection),
             self._heads(v, self.prenorm_v, self.v_projection),

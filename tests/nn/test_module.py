@@ -1,0 +1,392 @@
+"""The module system: the tree, state, modes, hooks, copies, errors that name the place."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import needle as ndl
+from needle import nn
+from needle.testing import assert_close
+
+from .convert import draw
+
+
+class Block(nn.Module):
+    """A small tree: two layers, a norm with buffers, and a scale of its own."""
+
+    def __init__(self, size=4):
+        self.fc1 = nn.Linear(size, size)
+        self.norm = nn.BatchNorm1d(size)
+        self.fc2 = nn.Linear(size, size, bias=False)
+        self.scale = nn.Parameter(ndl.ones(1))
+
+    def forward(self, x):
+        return x + self.scale * self.fc2(self.norm(self.fc1(x)).relu())
+
+
+class Model(nn.Module):
+    """Modules in lists, tuples and dicts."""
+
+    def __init__(self):
+        self.blocks = [Block() for _ in range(3)]
+        self.heads = {"a": nn.Linear(4, 2), "b": nn.Linear(4, 3)}
+        self.pair = (nn.ReLU(), nn.Dropout(0.5))
+        self.numbers = [1, 2, "three"]
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.heads["a"](x), self.heads["b"](self.pair[1](x))
+
+
+def sample(*shape):
+    return ndl.Tensor(draw(*shape))
+
+
+# The tree ---------------------------------------------------------------------------------------
+
+BLOCK_NAMES = [
+    "fc1.weight", "fc1.bias", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var",
+    "fc2.weight", "scale",
+]  # fmt: skip
+
+
+def test_names_in_the_order_of_attributes():
+    block = Block()
+    assert list(block.state_dict()) == BLOCK_NAMES
+    parameters = [n for n in BLOCK_NAMES if "running" not in n]
+    assert [n for n, _ in block.named_parameters()] == parameters
+    assert [n for n, _ in block.named_buffers()] == ["norm.running_mean", "norm.running_var"]
+    assert [id(p) for p in block.parameters()] == [id(p) for _, p in block.named_parameters()]
+
+
+def test_names_through_lists_dicts_and_tuples():
+    model = Model()
+    names = [n for n, _ in model.named_modules()]
+    assert names[:3] == ["", "blocks.0", "blocks.0.fc1"]
+    assert {"blocks.2.norm", "heads.a", "heads.b", "pair.0", "pair.1"} <= set(names)
+    assert "heads.b.bias" in dict(model.named_parameters())
+    assert [n for n, _ in model.named_modules("model")][1] == "model.blocks.0"
+    assert [n for n, _ in model.named_children()] == [
+        "blocks.0", "blocks.1", "blocks.2", "heads.a", "heads.b", "pair.0", "pair.1",
+    ]  # fmt: skip
+    assert model.children()[0] is model.blocks[0]
+
+
+def test_shared_modules_and_parameters_appear_once():
+    layer = nn.Linear(4, 4)
+    model = nn.Sequential(layer, nn.ReLU(), layer)
+    assert len(model.parameters()) == 2 and len(list(model.named_modules())) == 3
+    tied = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    tied[1].weight = tied[0].weight
+    assert [n for n, _ in tied.named_parameters()] == ["0.weight", "0.bias", "1.bias"]
+
+
+def test_containers():
+    layers = nn.ModuleList([nn.Linear(2, 2)])
+    layers.append(nn.ReLU()).extend([nn.Linear(2, 3)])
+    assert len(layers) == 3 and [type(m).__name__ for m in layers] == ["Linear", "ReLU", "Linear"]
+    assert isinstance(layers[1:], nn.ModuleList) and len(layers[1:]) == 2
+    layers[1] = nn.Tanh()
+    assert [n for n, _ in layers.named_parameters()] == [
+        "0.weight", "0.bias", "2.weight", "2.bias",
+    ]  # fmt: skip
+    named = nn.ModuleDict({"a": nn.Linear(2, 2)})
+    named["b"] = nn.ReLU()
+    assert list(named) == ["a", "b"] and "a" in named and len(named) == 2
+    assert [n for n, _ in named.named_modules()] == ["", "a", "b"]
+    assert list(named.keys()) == ["a", "b"] and dict(named.items())["b"] is named["b"]
+    chain = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    assert isinstance(chain[:2], nn.Sequential) and len(chain[:2]) == 2
+    assert [n for n, _ in chain.named_children()] == ["0", "1", "2"]
+    assert chain(sample(5, 2)).shape == (5, 1)
+
+
+def test_an_attribute_overwritten_by_a_plain_tensor_is_used():
+    layer = nn.Linear(3, 2)
+    weight = ndl.Tensor(draw(3, 2))
+    layer.weight = weight
+    x = sample(4, 3)
+    out = layer(x)
+    assert_close(out, x.numpy() @ weight.numpy() + layer.bias.numpy(), rtol=1e-5)
+    out.sum().backward()
+    assert weight.grad is not None
+    assert [n for n, _ in layer.named_parameters()] == ["bias"]
+
+
+def test_apply_goes_children_first():
+    seen = []
+    block = Block()
+    assert block.apply(lambda m: seen.append(type(m).__name__)) is block
+    assert seen == ["Linear", "BatchNorm1d", "Linear", "Block"]
+
+
+def test_forward_is_missing():
+    with pytest.raises(TypeError, match=r"\[Empty\] define forward"):
+        type("Empty", (nn.Module,), {})()(1)
+
+
+# State ------------------------------------------------------------------------------------------
+
+
+def test_state_round_trip():
+    first, second = Block(), Block()
+    first(sample(8, 4))  # running statistics move
+    report = second.load_state_dict(first.state_dict())
+    assert not any(report) and str(report) == "every tensor matched"
+    for name, value in first.state_dict().items():
+        np.testing.assert_array_equal(second.state_dict()[name].numpy(), value.numpy())
+    first.fc1.weight.data = first.fc1.weight * 0  # the copy is a copy
+    assert np.abs(second.fc1.weight.numpy()).max() > 0
+
+
+def test_loading_keeps_the_parameters_and_takes_arrays():
+    block = Block()
+    before = block.parameters()
+    block.load_state_dict({n: t.numpy() for n, t in Block().state_dict().items()})
+    assert all(a is b for a, b in zip(before, block.parameters(), strict=True))
+    assert block.fc1.weight.dtype == "float32"
+
+
+def changed_state():
+    state = Block().state_dict()
+    del state["scale"]
+    state["extra"] = ndl.ones(2)
+    state["fc2.weight"] = ndl.ones(4, 5)
+    return state
+
+
+def test_a_strict_load_reports_everything_and_changes_nothing():
+    block = Block()
+    before = {n: t.numpy() for n, t in block.state_dict().items()}
+    with pytest.raises(ValueError) as caught:
+        block.load_state_dict(changed_state())
+    text = str(caught.value)
+    assert "[load_state_dict] Block and the state differ; strict=False loads what matches" in text
+    assert "missing: scale" in text and "unexpected: extra" in text
+    assert "shape of fc2.weight: expected (4, 4), got (4, 5)" in text
+    for name, value in block.state_dict().items():
+        np.testing.assert_array_equal(value.numpy(), before[name])
+
+
+def test_a_loose_load_takes_what_matches():
+    block, state = Block(), changed_state()
+    report = block.load_state_dict(state, strict=False)
+    assert report.missing == ["scale"] and report.unexpected == ["extra"]
+    assert report.mismatched == [("fc2.weight", (4, 4), (4, 5))]
+    np.testing.assert_array_equal(block.fc1.weight.numpy(), state["fc1.weight"].numpy())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.LSTM(3, 4, 2, bidirectional=True),
+        lambda: nn.MultiheadAttention(8, 2),
+        lambda: nn.Transformer(8, 16, 2, num_head=2, dim_head=4, sequence_len=10),
+        lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16), 2),
+    ],
+)
+def test_state_of_larger_modules(make):
+    first, second = make(), make()
+    assert not any(second.load_state_dict(first.state_dict()))
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_forward_adds_nothing_to_the_state():
+    for make, shape in [
+        (lambda: nn.Transformer(8, 16, 1, num_head=2, dim_head=4, sequence_len=10), (5, 2, 8)),
+        (lambda: nn.LSTM(8, 4), (5, 2, 8)),
+        (lambda: nn.TransformerEncoderLayer(8, 2, 16), (5, 2, 8)),
+        (lambda: nn.BatchNorm1d(8), (5, 8)),
+        (lambda: nn.RotaryEmbedding(8), (5, 8)),
+    ]:
+        module = make()
+        before = list(module.state_dict())
+        module(sample(*shape))
+        assert list(module.state_dict()) == before
+
+
+# Modes, devices, dtypes -------------------------------------------------------------------------
+
+
+def test_train_and_eval_reach_lists_and_dicts():
+    model = Model()
+    assert model.training and model.eval() is model
+    assert not any(m.training for _, m in model.named_modules())
+    model.train()
+    assert all(m.training for _, m in model.named_modules())
+
+
+def test_freeze():
+    model = Model()
+    model.blocks[0].freeze()
+    outputs = model(sample(6, 4))
+    (outputs[0].sum() + outputs[1].sum()).backward()
+    assert all(p.grad is None for p in model.blocks[0].parameters())
+    assert all(p.grad is not None for p in model.blocks[1].parameters())
+    model.requires_grad_(False)
+    assert not any(p.requires_grad for p in model.parameters())
+
+
+def test_to_keeps_the_parameters_and_casts_floats_only():
+    model = Block()
+    model.steps = ndl.tensor([3])
+    parameters = model.parameters()
+    assert model.to(ndl.cpu_numpy(), "float64") is model
+    assert all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
+    for _, tensor in model._named_tensors():
+        assert tensor.device == ndl.cpu_numpy()
+        assert tensor.dtype == ("int64" if tensor is model.steps else "float64")
+    x = ndl.tensor(draw(5, 4), device=ndl.cpu_numpy())
+    assert model(x).dtype == "float64"
+    model.to(dtype="float32")
+    assert model.fc1.weight.dtype == "float32" and model.fc1.weight.device == ndl.cpu_numpy()
+
+
+def test_deepcopy_is_independent():
+    model = Model()
+    other = copy.deepcopy(model)
+    assert list(other.state_dict()) == list(model.state_dict())
+    assert all(isinstance(p, nn.Parameter) for p in other.parameters())
+    other.blocks[0].fc1.weight.data = other.blocks[0].fc1.weight * 0
+    assert np.abs(model.blocks[0].fc1.weight.numpy()).max() > 0
+    assert other.blocks[0] is not model.blocks[0]
+
+
+def test_deepcopy_keeps_ties():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    other = copy.deepcopy(model)
+    assert other[1].weight is other[0].weight is not model[0].weight
+
+
+# Hooks ------------------------------------------------------------------------------------------
+
+
+def test_hooks_see_and_replace():
+    layer = nn.Linear(3, 2)
+    calls = []
+    x = sample(4, 3)
+    plain = layer(x).numpy()
+    see_in = layer.register_forward_pre_hook(lambda m, args: calls.append(("in", args)))
+    see_out = layer.register_forward_hook(lambda m, args, out: calls.append(("out", out)))
+    layer(x)
+    assert [c[0] for c in calls] == ["in", "out"] and calls[0][1][0] is x
+    see_in()
+    see_out()
+    double = layer.register_forward_pre_hook(lambda m, args: args[0] * 0)
+    half = layer.register_forward_hook(lambda m, args, out: out * 0.5)
+    assert_close(layer(x), np.tile(layer.bias.numpy() / 2, (4, 1)))
+    double()
+    half()
+    half()  # removing twice does no harm
+    np.testing.assert_array_equal(layer(x).numpy(), plain)
+    assert len(calls) == 2
+
+
+def test_hooks_are_no_state():
+    layer = nn.Linear(3, 2)
+    layer.register_forward_hook(lambda m, args, out: None)
+    assert list(layer.state_dict()) == ["weight", "bias"]
+    assert copy.deepcopy(layer)(sample(4, 3)).shape == (4, 2)
+
+
+# Printing and errors ----------------------------------------------------------------------------
+
+
+def test_repr_is_a_tree():
+    shown = repr(Block())
+    assert shown.splitlines() == [
+        "Block(scale=(1,)",
+        "  (fc1): Linear(4, 4, bias=True)",
+        "  (norm): BatchNorm1d(4, eps=1e-05, momentum=0.1)",
+        "  (fc2): Linear(4, 4, bias=False)",
+        ")",
+    ]
+    assert "  (blocks.1): Block(" in repr(Model())
+
+
+def test_errors_name_the_module():
+    model = Model()
+    model.blocks[2].fc1 = nn.Linear(5, 4)
+    with pytest.raises(ValueError) as caught:
+        model(sample(6, 4))
+    text = str(caught.value)
+    assert "[Linear] expected the last dimension of the input to be 5, got (6, 4)" in text
+    assert "with weight (5, 4); change in_features" in text
+    assert text.endswith("[in module blocks.2.fc1: Linear given (6, 4)]")
+    assert text.count("[in module") == 1
+
+
+def test_errors_of_operators_name_the_module_too():
+    class Wrong(nn.Module):
+        def __init__(self):
+            self.inner = nn.Sequential(nn.Identity(), Adder())
+
+        def forward(self, x):
+            return self.inner(x)
+
+    class Adder(nn.Module):
+        def forward(self, x):
+            return x + ndl.ones(7)
+
+    with pytest.raises(
+        ValueError, match=r"\[add\].*\(7,\).*\[in module inner\.1: Adder given \(6, 4\)\]"
+    ):
+        Wrong()(sample(6, 4))
+
+
+def test_errors_of_the_model_itself():
+    with pytest.raises(ValueError, match=r"\[in module Linear given \(2, 4\)\]$"):
+        nn.Linear(3, 2)(sample(2, 4))
+
+
+# Small layers -----------------------------------------------------------------------------------
+
+
+def test_dropout_keeps_the_mean():
+    x = ndl.ones(2000, 10)
+    out = nn.Dropout(0.25)(x).numpy()
+    assert set(np.unique(out.round(4))) == {0.0, np.float32(1.3333)}
+    assert abs(out.mean() - 1) < 0.02
+    assert (nn.Dropout(1.0)(x).numpy() == 0).all()
+    assert nn.Dropout(0.0)(x) is x and nn.Dropout(0.5).eval()(x) is x
+    with pytest.raises(ValueError, match=r"\[Dropout\] expected a probability .* got p=1\.5"):
+        nn.Dropout(1.5)
+    with pytest.raises(ValueError, match=r"\[dropout\] expected a probability .* got p=-1"):
+        nn.functional.dropout(x, -1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"), [("Dropout1d", (50, 8, 5)), ("Dropout2d", (50, 8, 3, 4))]
+)
+def test_dropout_of_channels(kind, shape):
+    out = getattr(nn, kind)(0.5)(ndl.ones(*shape)).numpy().reshape(50, 8, -1)
+    assert (out == out[:, :, :1]).all() and 0.3 < (out[:, :, 0] == 0).mean() < 0.7
+
+
+def test_embedding_padding():
+    table = nn.Embedding(5, 3, padding_idx=1)
+    assert (table.weight.numpy()[1] == 0).all()
+    out = table(ndl.tensor([[1, 2], [1, 4]]))
+    assert out.shape == (2, 2, 3)
+    out.sum().backward()
+    np.testing.assert_array_equal(table.weight.grad.numpy()[:, 0], [0, 0, 1, 0, 1])
+
+
+def test_functional_linear_has_torchs_layout():
+    x, w, b = (ndl.tensor(draw(*s)) for s in ((2, 4, 3), (5, 3), (5,)))
+    assert_close(nn.functional.linear(x, w, b), x.numpy() @ w.numpy().T + b.numpy())
+    assert_close(nn.functional.linear(x, w[0]), x.numpy() @ w.numpy()[0])
+    with pytest.raises(
+        ValueError, match=r"\[linear\] .* to be 3, got \(2, 4\) with weight \(5, 3\)"
+    ):
+        nn.functional.linear(ndl.ones(2, 4), w)
+
+
+def test_one_hot():
+    ids = ndl.tensor([[0, 2], [1, 1]])
+    assert nn.functional.one_hot(ids).tolist() == np.eye(3, dtype=int)[ids.numpy()].tolist()
+    assert nn.functional.one_hot(ids, 5).shape == (2, 2, 5)

@@ -34,14 +34,11 @@ def MLPResNet(
     drop_prob: float = 0.1,
 ) -> nn.Module:
     """Linear, ReLU, residual blocks, Linear; images are flattened first."""
-    blocks = [
-        ResidualBlock(hidden_dim, hidden_dim // 2, norm, drop_prob) for _ in range(num_blocks)
-    ]
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(dim, hidden_dim),
         nn.ReLU(),
-        *blocks,
+        *(ResidualBlock(hidden_dim, hidden_dim // 2, norm, drop_prob) for _ in range(num_blocks)),
         nn.Linear(hidden_dim, num_classes),
     )
 

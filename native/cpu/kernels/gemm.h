@@ -25,8 +25,6 @@ constexpr int kRows = 4, kColVecs = 2;  // 8 of 16, the products need some too
 template <class T>
 constexpr int kCols = kColVecs * kLanes<T>;
 
-inline int64_t length_of(int64_t stride) { return stride < 0 ? -stride : stride; }
-
 template <class T>
 constexpr int64_t kDepth = 1536 / sizeof(T);                // k per block
 constexpr int64_t kTileRows = ceil_div(96, kRows) * kRows;  // a task's tile of C

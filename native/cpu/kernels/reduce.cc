@@ -23,7 +23,7 @@ Nest<2> sorted_axes(const View& a, const View& other, Wanted&& wanted) {
   int axes[kMaxDims], count = 0;
   const auto distance = [&](int axis) {
     const int64_t stride = a.strides[axis];
-    return stride == 0 ? INT64_MAX : stride < 0 ? -stride : stride;
+    return stride == 0 ? INT64_MAX : length_of(stride);
   };
   for (int axis = 0; axis < a.ndim; ++axis) {
     if (!wanted(axis)) continue;
@@ -39,14 +39,12 @@ Nest<2> sorted_axes(const View& a, const View& other, Wanted&& wanted) {
   return nest;
 }
 
-int64_t distance_of(int64_t stride) { return stride < 0 ? -stride : stride; }
-
 // Whether neighbouring outputs are nearer in memory than the elements that one of them reduces.
 bool prefers_columns(const Nest<2>& kept, int64_t reduced, int64_t reduced_stride) {
   if (kept.ndim == 0) return false;
-  const int64_t kept_stride = distance_of(kept.strides[kept.ndim - 1][0]);
+  const int64_t kept_stride = length_of(kept.strides[kept.ndim - 1][0]);
   const bool short_rows = reduced < kShortRow && kept.shape[kept.ndim - 1] >= kShortRow;
-  return short_rows || kept_stride < distance_of(reduced_stride);
+  return short_rows || kept_stride < length_of(reduced_stride);
 }
 
 // How the axes of a reduction are walked. A unit of work is a tile of outputs along the innermost

@@ -18,6 +18,7 @@ from typing import Any
 
 from .autograd import Tensor, no_grad
 from .io import Checkpoint, load, save
+from .io.safetensors import remove_unfinished
 from .optim import ReduceLROnPlateau, clip_grad_norm_
 
 Metric = Callable[[Tensor, Tensor], Any]
@@ -154,6 +155,9 @@ class Trainer:
         self.epochs = epochs
         if resume and self._checkpoint().exists():
             self.load()
+        if self.folder is not None:
+            for name in ("last.ndl", "best.ndl"):
+                remove_unfinished(self.folder / name)
         self._tell("on_start")
         with self._deferred_interrupt():
             while self.epoch < epochs and not self.stopped_early:

@@ -9,7 +9,7 @@ from typing import IO
 from ..trainer import Callback, Trainer
 
 REDRAW = 0.1  # seconds between two pictures of the bar
-BAR = 24  # characters
+LONGEST_BAR = 24  # characters
 
 
 def duration(seconds: float) -> str:
@@ -50,19 +50,21 @@ class Progress(Callback):
         ):
             return
         self.drawn = now
-        self._show(self.bar(trainer, now - self.started))
+        self._show(self.bar(trainer, now - self.started, shutil.get_terminal_size().columns - 1))
 
-    def bar(self, trainer: Trainer, seconds: float) -> str:
+    def bar(self, trainer: Trainer, seconds: float, width: int) -> str:
         """epoch 3/10 [#####.....]  45%  loss 0.3120  accuracy 91.20%  8,123/s  0:12 left"""
         share = trainer.batch / self.batches
-        full = round(share * BAR)
         here = trainer.step - self.first_step
         left = (trainer.epochs * self.batches - trainer.step) * seconds / here
         rate = trainer.samples_per_second
-        return (
-            f"epoch {trainer.epoch + 1}/{trainer.epochs} [{'#' * full}{'.' * (BAR - full)}] "
-            f"{share:4.0%}  {describe(trainer.running())}  {rate:,.0f}/s  {duration(left)} left"
+        before = f"epoch {trainer.epoch + 1}/{trainer.epochs} ["
+        after = (
+            f"] {share:4.0%}  {describe(trainer.running())}  {rate:,.0f}/s  {duration(left)} left"
         )
+        length = max(0, min(LONGEST_BAR, width - len(before) - len(after)))
+        full = round(share * length)
+        return f"{before}{'#' * full}{'.' * (length - full)}{after}"[:width]
 
     def on_epoch(self, trainer: Trainer) -> None:
         record = trainer.history[-1]
@@ -75,7 +77,6 @@ class Progress(Callback):
         print("  ".join(parts), file=self.stream, flush=True)
 
     def _show(self, line: str) -> None:
-        line = line[: shutil.get_terminal_size().columns - 1]
         self.stream.write("\r" + line.ljust(self.shown))
         self.stream.flush()
         self.shown = len(line)

@@ -29,7 +29,8 @@ FOLDERS = {
 IMAGES, TEXTS = ("digits", "mnist", "fashion-mnist", "cifar10"), ("shakespeare",)
 DATASETS = (*IMAGES, *TEXTS)
 
-# Shifts by up to so many pixels, and mirror images, while training.
+# Shifts by up to so many pixels, and mirror images, while training. Not for the perceptron: it
+# would need more units to learn them.
 SHIFTS = {"mnist": 2, "fashion-mnist": 2, "cifar10": 4}
 MIRRORED = ("fashion-mnist", "cifar10")
 HELD_OUT = 12  # every 12th training image is for validation
@@ -38,6 +39,8 @@ CLASSES = {
     "fashion-mnist": "T-shirt trouser pullover dress coat sandal shirt sneaker bag boot".split(),
     "cifar10": "airplane automobile bird cat deer dog frog horse ship truck".split(),
 }
+# Sizes of models that differ from the model's own.
+OPTIONS: dict[tuple[str, str], dict[str, int]] = {("mnist", "mlp-resnet"): {"hidden": 256}}
 VALIDATION_WINDOWS, TEST_WINDOWS = 500, 2000
 WINDOWS_PER_EPOCH = 8000
 BLOCK = 128  # characters that a text model sees
@@ -46,12 +49,12 @@ BLOCK = 128  # characters that a text model sees
 class ImageSet(ArrayBacked):
     """Images (n, C, H, W) and labels (n,), randomly shifted and mirrored if asked."""
 
-    def __init__(self, images: Array, labels: Array, shift: int = 0, mirror: bool = False):
+    def __init__(self, images: Array, labels: Array):
         super().__init__()
         self.images = images
         self.labels = labels
-        self.shift = shift
-        self.mirror = mirror
+        self.shift = 0
+        self.mirror = False
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -62,17 +65,17 @@ class ImageSet(ArrayBacked):
     def finish(self, raw: tuple[Array, Array]) -> tuple[Array, Array]:
         images, labels = raw
         if self.shift and images.ndim == 4:
-            images = shifted(images, np.random.randint(2 * self.shift + 1, size=(len(images), 2)))
+            corners = np.random.randint(2 * self.shift + 1, size=(len(images), 2))
+            images = shifted(images, corners, self.shift)
         if self.mirror and images.ndim == 4:
             flip = np.random.rand(len(images)) < 0.5
             images = np.where(flip[:, None, None, None], images[..., ::-1], images)
         return images, labels
 
 
-def shifted(images: Array, corners: Array) -> Array:
+def shifted(images: Array, corners: Array, rim: int) -> Array:
     """Windows of the size of (n, C, H, W) at corners (n, 2) of images with a rim of zeros."""
     n, _, height, width = images.shape
-    rim = int(corners.max(initial=0) + 1) // 2
     padded = np.pad(images, [(0, 0), (0, 0), (rim, rim), (rim, rim)])
     rows = corners[:, :1] + np.arange(height)  # (n, H)
     columns = corners[:, 1:] + np.arange(width)  # (n, W)
@@ -148,13 +151,17 @@ def _spread(part: TextDataset, count: int) -> Any:
     return range(0, len(part), max(part.block, len(part) // count))
 
 
-def load_task(name: str, folder: str | None, block: int) -> Task:
-    """Read a data set; a missing or damaged one is one line for the user."""
+def load_task(name: str, folder: str | None, model: str, block: int = BLOCK) -> Task:
+    """Read a data set for a model; a missing or damaged one is one line for the user."""
     path = Path(folder or FOLDERS.get(name, "."))
     try:
-        return _text_task(name, path, block) if name in TEXTS else _image_task(name, path)
+        task = _text_task(name, path, block) if name in TEXTS else _image_task(name, path)
     except (OSError, ValueError) as error:
         raise UsageError(f"{str(error).removeprefix('[data] ')} (needle train --data)") from None
+    if model != "mlp-resnet" and not task.is_text:
+        task.train.shift, task.train.mirror = SHIFTS.get(name, 0), name in MIRRORED
+    task.facts["options"] = OPTIONS.get((name, model), {})
+    return task
 
 
 def _image_task(name: str, folder: Path) -> Task:
@@ -162,7 +169,7 @@ def _image_task(name: str, folder: Path) -> Task:
     kept = np.arange(len(labels)) % HELD_OUT != 0
     return Task(
         name,
-        ImageSet(images[kept], labels[kept], SHIFTS.get(name, 0), name in MIRRORED),
+        ImageSet(images[kept], labels[kept]),
         ImageSet(images[~kept], labels[~kept]),
         ImageSet(*test),
         {
@@ -204,9 +211,10 @@ def models_for(dataset: str) -> tuple[str, ...]:
 
 def build_model(name: str, facts: dict[str, Any]) -> Module:
     """A new model for what a task (or a saved run) says of its data."""
+    options = facts.get("options", {})
     if "vocabulary" in facts:
-        return text_model(name, len(facts["vocabulary"]), facts["block"])
-    return image_model(name, tuple(facts["shape"]), len(facts["classes"]))
+        return text_model(name, len(facts["vocabulary"]), facts["block"], **options)
+    return image_model(name, tuple(facts["shape"]), len(facts["classes"]), **options)
 
 
 def loss_of(scores: Tensor, target: Tensor) -> Tensor:

@@ -132,7 +132,7 @@ def run_train(options: Namespace) -> int:
     run, settings = (resumed if options.resume else started)(options)
     if options.threads:
         set_num_threads(options.threads)
-    task = load_task(settings.dataset, settings.data, settings.block)
+    task = load_task(settings.dataset, settings.data, settings.model, settings.block)
     trainer = make_trainer(run, settings, task)
     if not options.resume:
         run.create(settings, task.facts)
@@ -166,7 +166,8 @@ def finish(run: Run, settings: Settings, task: Task, trainer: Trainer) -> None:
     """The test result of the best epoch's model, a sample of text, and where everything is."""
     if trainer.stopped_early:
         print(
-            f"stopped early: nothing better than epoch {trainer.best_epoch} in {trainer.patience}"
+            f"stopped early: nothing better than epoch {trainer.best_epoch} in "
+            f"{trainer.patience} epochs"
         )
     trainer.load_best()
     _, _, test = task.loaders(settings.batch_size, device_named(settings.device))

@@ -163,12 +163,13 @@ def test_inputs_may_lie_in_any_order_in_memory(memory):
     assert_close(F.conv_transpose2d(y, w, padding=1), by_data.numpy(), 1e-11, 1e-11)
 
 
+@pytest.mark.parametrize("groups", [1, 8])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_types_add_up_in_float32(dtype):
-    x, w = (ndl.Tensor(a, dtype=dtype) for a in (draw(2, 8, 9, 9), draw(8, 8, 3, 3)))
+def test_half_types_add_up_in_float32(dtype, groups):
+    x, w = (ndl.Tensor(a, dtype=dtype) for a in (draw(2, 8, 9, 9), draw(8, 8 // groups, 3, 3)))
     exact = [ndl.Tensor(a.detach(), dtype="float64") for a in (x, w)]
-    F.conv2d(x, w, padding=1).backward()
-    F.conv2d(*exact, padding=1).backward()
+    F.conv2d(x, w, padding=1, groups=groups).backward()
+    F.conv2d(*exact, padding=1, groups=groups).backward()
     for ours, theirs in zip((x, w), exact, strict=True):
         scale = np.abs(theirs.grad.numpy()).max()
         error = np.abs(ours.grad.numpy() - theirs.grad.numpy()).max()
@@ -185,6 +186,20 @@ def results_in_blocks(monkeypatch, limit):
     y = F.conv2d(x, w, stride=(2, 1), padding=1, groups=2)
     y.backward(ndl.Tensor(draw(*y.shape), dtype="float32"))
     return y.numpy(), x.grad.numpy(), w.grad.numpy()
+
+
+def test_depthwise_blocks_give_the_same_bits(monkeypatch):
+    """One channel per group takes a way of its own."""
+    found = []
+    for limit in (1 << 30, 1):
+        monkeypatch.setattr(windows, "BLOCK_BYTES", limit)
+        x, w = (ndl.Tensor(draw(*s), dtype="float32") for s in ((5, 4, 8, 7), (4, 1, 3, 3)))
+        y = F.conv2d(x, w, padding=1, groups=4)
+        y.backward(ndl.Tensor(draw(*y.shape), dtype="float32"))
+        found.append((y.numpy(), x.grad.numpy(), w.grad.numpy()))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    assert_close(found[0][2], found[1][2], 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize("images", [1, 2, 3])

@@ -70,6 +70,8 @@ ADAPTIVE = [
     ("adaptive_max_pool2d", (2, 3, 7, 10), {"output_size": (3, 4)}),
     ("adaptive_max_pool2d", (2, 3, 7, 6), {"output_size": (None, 4)}),
     ("adaptive_max_pool2d", (2, 3, 3, 4), {"output_size": 5}),
+    ("adaptive_max_pool2d", (1, 2, 9, 18), {"output_size": (1, 2)}),
+    ("adaptive_avg_pool2d", (1, 2, 9, 18), {"output_size": (1, 2)}),
 ]
 
 

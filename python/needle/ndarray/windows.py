@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..dtype import DType, float32, promote
 from .array import NDArray, empty, full, make_view
-from .functions import array_function, cast, pad, permute, reshape, same_device
+from .functions import array_function, binary, cast, pad, permute, reduce, reshape, same_device
 from .layout import Shape, reshape_strides
 
 # Windows are copied out and multiplied in blocks: of this size they stay in the cache between.
@@ -222,6 +222,8 @@ def conv(x: NDArray, w: NDArray, window: Window, groups: int) -> NDArray:
     """y[n, p, o] = sum over taps k and channels c of x[n, p·stride + k·dilation, c] w[k, c, o]"""
     x, w = _same_dtype(x, w)
     rank = len(window.size)
+    if _is_depthwise(w.shape, groups):
+        return _depthwise_conv(x, w, window)
     windows = unfold(x, window)
     n, counts = windows.shape[0], windows.shape[1 : 1 + rank]
     y = empty((n, *counts, w.shape[-1]), x.dtype, x.device)
@@ -240,6 +242,8 @@ def conv(x: NDArray, w: NDArray, window: Window, groups: int) -> NDArray:
 def conv_by_data(y: NDArray, w: NDArray, window: Window, groups: int, spatial: Shape) -> NDArray:
     """The adjoint of conv in x: also the transposed convolution of y with w."""
     y, w = _same_dtype(y, w)
+    if _is_depthwise(w.shape, groups):
+        return _depthwise_by_data(y, w, window, spatial)
     n, counts, channels = y.shape[0], y.shape[1:-1], w.shape[-2]
     dtype = y.dtype if window.is_point else _wide(y.dtype)
     x = full((n, *spatial, groups * channels), 0, dtype, y.device)
@@ -267,6 +271,8 @@ def conv_by_weight(x: NDArray, y: NDArray, window: Window, groups: int) -> NDArr
     x, y = _same_dtype(x, y)
     rank = len(window.size)
     shape = (*window.size, x.shape[-1] // groups, y.shape[-1])
+    if _is_depthwise(shape, groups):
+        return _depthwise_by_weight(x, y, window)
     windows = unfold(x, window)
     matrix = (groups, math.prod(shape[:-1]), y.shape[-1] // groups)
     total = full(matrix, 0, _wide(x.dtype), x.device)
@@ -280,3 +286,71 @@ def conv_by_weight(x: NDArray, y: NDArray, window: Window, groups: int) -> NDArr
         x.device.mod.matmul(product, permute(left, (0, 2, 1)), right)
         x.device.mod.binary("add", total, total, cast(product, total.dtype))
     return reshape(permute(cast(total, x.dtype), (1, 0, 2)), shape)
+
+
+# One channel per group: sums of products, element by element ------------------------------------
+
+
+def _is_depthwise(w_shape: Shape, groups: int) -> bool:
+    return groups > 1 and w_shape[-2] == 1 and w_shape[-1] == groups
+
+
+def _meetings(x: NDArray, y: NDArray, window: Window) -> Iterator[tuple[Shape, NDArray, NDArray]]:
+    """(tap, the inputs that it sees, the outputs that see it), by blocks of images, as views."""
+    image = math.prod((*x.shape[1:], x.dtype.itemsize))
+    images = max(1, BLOCK_BYTES // 8 // max(1, image))
+    for i in range(0, x.shape[0], images):
+        last = min(x.shape[0], i + images)
+        inputs, outputs = (Block((i, last), (0, a.shape[1])).of(a) for a in (x, y))
+        for tap in window.taps(x.shape[1:-1], y.shape[1:-1]):
+            seen = spaced(inputs, tap.inputs, tap.counts, window.stride)
+            made = spaced(outputs, tap.windows, tap.counts, (1,) * len(tap.counts))
+            yield tap.place, seen, made
+
+
+def _channels_inside(a: NDArray) -> NDArray:
+    """In the type to add up in, and with the channels of one place side by side."""
+    wide = cast(a, _wide(a.dtype))
+    return wide if wide.strides[-1] == 1 else wide.copy()
+
+
+def _at_tap(w: NDArray, place: Shape) -> NDArray:
+    """(K..., 1, C) -> (C,), a view."""
+    offset = w.offset + sum(k * s for k, s in zip(place, w.strides, strict=False))
+    return _view(w, w.shape[-1:], w.strides[-1:], offset)
+
+
+def _add_product(out: NDArray, a: NDArray, b: NDArray) -> None:
+    """out += a b"""
+    product = empty(out.shape, out.dtype, out.device)
+    out.device.mod.binary("multiply", product, a, b)
+    out.device.mod.binary("add", out, out, product)
+
+
+def _depthwise_conv(x: NDArray, w: NDArray, window: Window) -> NDArray:
+    dtype, counts = x.dtype, window.output(x.shape[1:-1], "conv")
+    x, w = _channels_inside(x), _channels_inside(w)
+    y = full((x.shape[0], *counts, x.shape[-1]), 0, x.dtype, x.device)
+    for place, seen, made in _meetings(x, y, window):
+        _add_product(made, seen, _at_tap(w, place))
+    return cast(y, dtype)
+
+
+def _depthwise_by_data(y: NDArray, w: NDArray, window: Window, spatial: Shape) -> NDArray:
+    dtype = y.dtype
+    y, w = _channels_inside(y), _channels_inside(w)
+    x = full((y.shape[0], *spatial, y.shape[-1]), 0, y.dtype, y.device)
+    for place, seen, made in _meetings(x, y, window):
+        _add_product(seen, made, _at_tap(w, place))
+    return cast(x, dtype)
+
+
+def _depthwise_by_weight(x: NDArray, y: NDArray, window: Window) -> NDArray:
+    dtype = x.dtype
+    x, y = _channels_inside(x), _channels_inside(y)
+    w = full((*window.size, 1, x.shape[-1]), 0, x.dtype, x.device)
+    for place, seen, made in _meetings(x, y, window):
+        total = _at_tap(w, place)
+        part = reduce("sum", binary("multiply", seen, made), tuple(range(seen.ndim - 1)))
+        w.device.mod.binary("add", total, total, part)
+    return cast(w, dtype)

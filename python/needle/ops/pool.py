@@ -17,9 +17,11 @@ from ..ndarray.windows import Window
 from .common import check_tensor, constant
 from .conv import Sizes, Unfold, per_axis
 from .elementwise import astype
-from .indexing import Gather, take
+from .indexing import Gather, getitem, take
 from .joining import concatenate, piece
 from .reduce import argmax
+
+MOST_TAPS = 64  # windows with more elements are not visited element by element
 
 
 class MaxPool(TensorOp):
@@ -156,8 +158,9 @@ def adaptive_max_pool(x: Tensor, output_size: Any, return_indices: bool = False)
     """The largest element of each of output_size parts of space (None: as many as there are)."""
     spatial = _space("adaptive_max_pool", x)
     parts = _parts("adaptive_max_pool", spatial, output_size)
-    if not any(n % m for n, m in zip(spatial, parts, strict=True)):
-        size = tuple(n // m for n, m in zip(spatial, parts, strict=True))
+    size = tuple(n // m for n, m in zip(spatial, parts, strict=True))
+    even = all(n == m * k for n, m, k in zip(spatial, parts, size, strict=True))
+    if even and math.prod(size) <= MOST_TAPS:
         return max_pool(x, size, return_indices=return_indices)
     places = pooling.adaptive_places(spatial, parts)  # (P, K)
     flat = x.reshape((*x.shape[:2], math.prod(spatial)))
@@ -171,8 +174,8 @@ def adaptive_max_pool(x: Tensor, output_size: Any, return_indices: bool = False)
 
 def global_max_pool(x: Tensor) -> Tensor:
     """The largest element of each channel: (N, C, S...) -> (N, C)."""
-    spatial = _space("global_max_pool", x)
-    y: Tensor = max_pool(x, spatial)
+    _space("global_max_pool", x)
+    y: Tensor = adaptive_max_pool(x, 1)
     return y.reshape(x.shape[:2])
 
 
@@ -194,15 +197,27 @@ def avg_pool(
         raise ValueError("[avg_pool] divisor_override must not be 0.")
     window = _window("avg_pool", spatial, kernel_size, stride, padding, 1, ceil_mode)
     rank = len(spatial)
-    wide = _wide(x)
-    windows = Unfold(window)(channels_last(wide))  # (N, P..., K..., C)
-    total = windows.sum(tuple(range(1 + rank, 1 + 2 * rank)))
+    if window.size == window.stride and not any(map(any, window.padding)):
+        total = _tile_sums(_wide(x), window)
+    else:
+        windows = Unfold(window)(channels_last(_wide(x)))  # (N, P..., K..., C)
+        total = channels_first(windows.sum(tuple(range(1 + rank, 1 + 2 * rank))))
     if divisor_override is not None:
         average = total / divisor_override
     else:
         counts = _counts(window, spatial, count_include_pad)
         average = total / (counts.flat[0].item() if np.ptp(counts) == 0 else _like(counts, total))
-    return astype(channels_first(average), _average_dtype(x))
+    return astype(average, _average_dtype(x))
+
+
+def _tile_sums(x: Tensor, window: Window) -> Tensor:
+    """Sums over windows that lie side by side: their elements are axes of their own."""
+    counts = window.output(x.shape[2:], "avg_pool")
+    whole = tuple(p * k for p, k in zip(counts, window.size, strict=True))
+    if x.shape[2:] != whole:
+        x = getitem(x, (..., *(slice(n) for n in whole)))
+    pairs = (n for pair in zip(counts, window.size, strict=True) for n in pair)
+    return x.reshape((*x.shape[:2], *pairs)).sum(tuple(range(3, 2 * x.ndim - 2, 2)))
 
 
 def _average_dtype(x: Tensor) -> Any:
@@ -220,15 +235,14 @@ def _like(values: np.ndarray[Any, Any], x: Tensor) -> Tensor:
 
 
 def _counts(window: Window, spatial: Shape, count_include_pad: bool) -> np.ndarray[Any, Any]:
-    """How many elements each window averages over: (P..., 1). What ceil_mode adds never counts."""
+    """How many elements each window averages over: (P...). What ceil_mode adds never counts."""
     along = []
     axes = zip(spatial, window.output(spatial, "avg_pool"), window.size, window.stride, strict=True)
     for (n, count, k, step), (before, _) in zip(axes, window.padding, strict=True):
         start = np.arange(count) * step - before
         low, high = (-before, n + before) if count_include_pad else (0, n)
         along.append(np.minimum(start + k, high) - np.maximum(start, low))
-    counts = functools.reduce(np.multiply.outer, along)
-    return np.asarray(counts)[..., None]
+    return np.asarray(functools.reduce(np.multiply.outer, along))
 
 
 def adaptive_avg_pool(x: Tensor, output_size: Any) -> Tensor:

@@ -390,3 +390,30 @@ def test_one_hot():
     ids = ndl.tensor([[0, 2], [1, 1]])
     assert nn.functional.one_hot(ids).tolist() == np.eye(3, dtype=int)[ids.numpy()].tolist()
     assert nn.functional.one_hot(ids, 5).shape == (2, 2, 5)
+
+
+# Lazy mode --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: nn.BatchNorm1d(4), (8, 4)),
+        (lambda: nn.LSTM(4, 3, 2), (5, 2, 4)),
+        (lambda: nn.GRU(4, 3, bidirectional=True), (5, 2, 4)),
+        (lambda: nn.TransformerEncoderLayer(4, 2, 8), (5, 3, 4)),
+    ],
+)
+def test_lazy_mode_gives_the_same_numbers(make, shape, monkeypatch):
+    def run():
+        np.random.seed(0)
+        module, x = make(), sample(*shape)
+        out = module(x)
+        out = out[0] if isinstance(out, tuple) else out
+        out.sum().backward()
+        return [t.numpy() for t in (out, x.grad, *(p.grad for p in module.parameters()))]
+
+    eager = run()
+    monkeypatch.setattr(ndl.autograd, "LAZY_MODE", True)
+    for a, b in zip(eager, run(), strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -92,7 +92,7 @@ def batch_norm(
             raise ValueError("[batch_norm] expected running_mean and running_var in eval mode.")
         scale = (running_var + eps).rsqrt()
         centred = input - _column(running_mean, input.ndim)
-        return _per_channel(centred * _column(scale, input.ndim), weight, bias)
+        return _per_channel(centred, scale if weight is None else scale * weight, bias)
     count = math.prod(input.shape[i] for i in axes)
     if count <= correction:
         raise ValueError(

@@ -57,4 +57,4 @@ class _CoursePaths:
 
 
 if not any(isinstance(finder, _CoursePaths) for finder in sys.meta_path):
-    sys.meta_path.append(_CoursePaths())  # type: ignore[arg-type]  # importlib.abc loads slowly
+    sys.meta_path.append(_CoursePaths())

@@ -1,9 +1,9 @@
 """The contract that a device fulfils: about twenty kernels over strided operands.
 
 An *operand* is anything with `_handle`, `shape`, `strides`, `offset` and `dtype`; strides and
-offset count elements. In practice it is an NDArray. The caller allocates every output (with `empty`),
-checks shapes and dtypes, and raises the user's errors; a device may trust the meaning of what it
-gets, but still refuses operands that reach outside their buffers.
+offset count elements. In practice it is an NDArray. The caller allocates every output (with
+`empty`), checks shapes and dtypes, and raises the user's errors; a device may trust the meaning of
+what it gets, but still refuses operands that reach outside their buffers.
 
 Rules that hold for every kernel:
 

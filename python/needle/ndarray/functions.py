@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from .. import config
-from ..backend import BackendDevice, reference
+from ..backend import BackendDevice, cpu_numpy, reference
 from ..backend.null import is_null, null_of
 from ..dtype import (
     DType,
@@ -458,7 +458,7 @@ def nonzero(a: NDArray) -> NDArray:
 def full(shape: Shape, value: Scalar, dtype: Any, device: BackendDevice) -> Any:
     """A new array of one value, of the kind that tensors hold (NDArray, or numpy.ndarray)."""
     if config.BACKEND == "np":
-        return bridge.unwrap(_full(shape, value, dtype_of(dtype), bridge.cpu_numpy()))
+        return bridge.unwrap(_full(shape, value, dtype_of(dtype), cpu_numpy()))
     return _full(shape, value, dtype_of(dtype), device)
 
 

@@ -129,7 +129,9 @@ class Attention(TensorTupleOp):
 
 def _row(scores: _Scores, v: Any, row: Span) -> tuple[Any, Any]:
     """The result for a span of queries, and the logarithm of their sums."""
-    top = total = out = None
+    top: Any = None
+    total: Any = None
+    out: Any = None
     for column in scores.tiles.columns(row):
         s = scores.tile(row, column)
         highest = F.reduce("max", s, -1, True)

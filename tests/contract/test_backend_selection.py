@@ -41,6 +41,20 @@ assert x.device == ndl.cpu() == ndl.all_devices()[0]
     assert run("np", code).stderr == ""
 
 
+def test_numpy_mode_has_no_bfloat16() -> None:
+    code = """
+import needle as ndl
+for make in (lambda: ndl.tensor([1.5], dtype="bfloat16"), lambda: ndl.eye(2, dtype="bfloat16")):
+    try:
+        make()
+    except TypeError as error:
+        assert "NumPy has no bfloat16" in str(error), error
+    else:
+        raise AssertionError("made of its bits")
+"""
+    assert run("np", code).stderr == ""
+
+
 def test_default_mode() -> None:
     code = f"""
 import needle as ndl

@@ -1,6 +1,7 @@
 """Every creation function: values, shapes, dtypes, devices, and no gradient unless asked for."""
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -63,3 +64,32 @@ def test_tensor_copies_and_from_numpy_shares():
     values[1] = 5
     assert copied.numpy().tolist() == [0, 0, 0]
     assert shared.numpy().tolist() == [0, 5, 0]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: ndl.tensor(300, dtype="int8"), ValueError, "[tensor] 300 does not fit into int8"),
+        (lambda: ndl.Tensor([1, -1], dtype="uint8"), ValueError, "[Tensor] -1 does not fit"),
+        (lambda: ndl.tensor(2**63), ValueError, "[tensor] 9223372036854775808 does not fit"),
+        (lambda: ndl.arange(300, dtype="int8"), ValueError, "[arange] 299 does not fit"),
+        (lambda: ndl.randint(0, 999, 5, dtype="int8"), ValueError, "[randint] 998 does not fit"),
+        (lambda: ndl.full(2, float("nan"), dtype="int32"), ValueError, "[full] nan does not fit"),
+        (lambda: ndl.tensor([[1, 2], [3]]), ValueError, "[tensor] expected lists of equal lengths"),
+        (lambda: ndl.Tensor([[1, 2], [3]]), ValueError, "[Tensor] expected lists of equal lengths"),
+        (lambda: ndl.arange("a"), TypeError, "[arange] expected an array or a number, got str"),
+        (lambda: ndl.linspace(0, 1, 2.5), TypeError, "[linspace] a shape is made of integers"),
+        (lambda: ndl.eye(2.5), TypeError, "[eye] a shape is made of integers"),
+        (lambda: ndl.randperm(-1), ValueError, "[randperm] sizes must not be negative"),
+        (lambda: ndl.one_hot(ndl.tensor([1]), 5), TypeError, "use one_hot(n, i)"),
+        (lambda: ndl.rand(2, generator=3), TypeError, "[random] expected a needle.Generator"),
+        (lambda: ndl.manual_seed(1.5), TypeError, "[manual_seed] expected a whole number"),
+    ],
+)
+def test_what_cannot_be_made(make, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        make()
+
+
+def test_arrays_are_cast_as_astype_does():
+    assert ndl.tensor(np.array([300, -1]), dtype="uint8").tolist() == [44, 255]

@@ -6,6 +6,7 @@ gradient unless it is asked to.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from .. import config
 from ..autograd import Tensor
 from ..backend import BackendDevice, default_device, device_named
 from ..dtype import DType, dtype_of, float32, int64
-from ..ndarray import creation, exchange, functions as F, layout, random, select
+from ..ndarray import creation, exchange, functions as F, intake, layout, random, select
 from ..ndarray.array import NDArray, Scalar, as_scalar, from_numpy as copy_from_numpy
 from ..ndarray.layout import Shape
 
@@ -51,6 +52,8 @@ def full(
     kind = dtype_of(dtype)
     value = as_scalar(fill_value, "full")
     if kind.kind != "f":
+        if not math.isfinite(value):
+            raise ValueError(f"[full] {value} does not fit into {kind}.")
         value = bool(value) if kind == "bool" else int(value)
         F.check_fits("full", kind, value)
     return _leaf(F.full(_shape((shape,), "full"), value, kind, _device(device)), requires_grad)
@@ -138,10 +141,12 @@ def arange(
 ) -> Tensor:
     """start, start + step, ... below stop; `arange(n)` counts from 0. Integers give int64."""
     first, last = (0, start) if stop is None else (start, stop)
+    first, last, step = (as_scalar(value, "arange") for value in (first, last, step))
     if step == 0:
         raise ValueError("[arange] expected a step other than 0.")
     values = np.arange(first, last, step)
     kind = _natural(values, exact=False) if dtype is None else dtype_of(dtype)
+    intake.check_values("arange", values, kind)
     return _from_host(values, kind, device, requires_grad)
 
 
@@ -157,7 +162,8 @@ def linspace(
     """num evenly spaced numbers from start to stop, both included."""
     if num < 0:
         raise ValueError(f"[linspace] expected num >= 0, got {num}.")
-    return _from_host(np.linspace(start, stop, num), dtype_of(dtype), device, requires_grad)
+    (count,) = _shape((num,), "linspace")
+    return _from_host(np.linspace(start, stop, count), dtype_of(dtype), device, requires_grad)
 
 
 def eye(
@@ -170,8 +176,8 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """An (n, m) matrix with ones on the k-th diagonal."""
-    layout.check_sizes((n, n if m is None else m), "eye")
-    return _from_host(np.eye(n, m, k), dtype_of(dtype), device, requires_grad)
+    rows, columns = _shape((n, n if m is None else m), "eye")
+    return _from_host(np.eye(rows, columns, k), dtype_of(dtype), device, requires_grad)
 
 
 def one_hot(
@@ -182,6 +188,11 @@ def one_hot(
     requires_grad: bool = False,
 ) -> Tensor:
     """1 at position i and 0 elsewhere: shape i.shape + (n,). i may have any dtype."""
+    if not isinstance(n, (int, np.integer)):
+        raise TypeError(
+            f"[one_hot] expected the number of classes first, got {type(n).__name__}; "
+            "use one_hot(n, i)."
+        )
     index = i if isinstance(i, Tensor) else tensor(i, device=device)
     data = _moved(index.realize_cached_data(), device)
     return _leaf(select.one_hot(data, n, dtype_of(dtype)), requires_grad)
@@ -191,7 +202,12 @@ def one_hot(
 
 
 def _source(generator: random.RandomSource | None) -> random.RandomSource:
-    return random.default_generator() if generator is None else generator
+    if generator is None:
+        return random.default_generator()
+    if not hasattr(generator, "uniform"):
+        got = type(generator).__name__
+        raise TypeError(f"[random] expected a needle.Generator as generator, got {got}.")
+    return generator
 
 
 def rand(
@@ -250,6 +266,10 @@ def randint(
 ) -> Tensor:
     """Whole numbers in [low, high)."""
     sizes = _shape((shape,), "randint")
+    kind = dtype_of(dtype)
+    if not kind.is_floating and kind != "bool":
+        F.check_fits("randint", kind, low)
+        F.check_fits("randint", kind, high - 1)
     data = _source(generator).integers(low, high, sizes, dtype, _device(device))
     return _leaf(data, requires_grad)
 
@@ -258,7 +278,8 @@ def randperm(
     n: int, *, device: Device = None, generator: random.RandomSource | None = None
 ) -> Tensor:
     """0 .. n-1 in random order, int64."""
-    return _leaf(_source(generator).permutation(n, _device(device)), False)
+    (count,) = _shape((n,), "randperm")
+    return _leaf(_source(generator).permutation(count, _device(device)), False)
 
 
 def rand_like(a: Tensor, **options: Any) -> Tensor:
@@ -289,7 +310,7 @@ def tensor(
         changed = F.cast(moved, moved.dtype if dtype is None else dtype)
         return _leaf(F.copy(data) if changed is data else changed, requires_grad)
     exact = hasattr(data, "dtype")  # an array or a NumPy number, not Python's
-    values = np.asarray(data)
+    values = intake.as_numpy("tensor", data, dtype)
     kind = _natural(values, exact) if dtype is None else dtype_of(dtype)
     return _from_host(values, kind, device, requires_grad)
 
@@ -318,6 +339,7 @@ def _natural(values: np.ndarray[Any, Any], exact: bool) -> DType:
     if values.dtype.kind == "f" and not exact:
         return float32
     if values.dtype.kind in "iu" and not exact:
+        intake.check_values("tensor", values, int64)
         return int64
     return dtype_of(values.dtype)
 
@@ -326,7 +348,7 @@ def _from_host(
     values: np.ndarray[Any, Any], kind: DType, device: Device, requires_grad: bool
 ) -> Tensor:
     if config.BACKEND == "np":
-        return _leaf(np.array(values, dtype=kind.storage), requires_grad)
+        return _leaf(np.array(values, dtype=intake.numpy_dtype(kind)), requires_grad)
     return _leaf(copy_from_numpy(values, kind, _device(device)), requires_grad)
 
 

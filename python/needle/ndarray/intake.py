@@ -16,23 +16,49 @@ from .array import NDArray, from_numpy
 def take_in(source: Any, device: BackendDevice | None, dtype: Any, share: bool) -> Any:
     """Numbers, nested lists or an array as the data of a tensor; a copy, unless it may share."""
     if config.BACKEND == "np":
-        wanted = source.dtype if dtype is None and share else _numpy_dtype(dtype)
-        return source if share and source.dtype == wanted else _numbers(np.array(source, wanted))
+        wanted = source.dtype if dtype is None and share else numpy_dtype(dtype)
+        if share and source.dtype == wanted:
+            return source
+        return np.array(_numbers(source, dtype), wanted)
     if isinstance(source, NDArray):
         moved = source if device is None else source.to(device)
         moved = moved if dtype is None else functions.cast(moved, dtype)
         return moved if share or moved is not source else source.copy()
     kind: DType = float32 if dtype is None else dtype_of(dtype)
-    return from_numpy(_numbers(np.asarray(source)), kind, device or default_device())
+    return from_numpy(_numbers(source, kind), kind, device or default_device())
 
 
-def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def as_numpy(op: str, source: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Numbers or nested lists as a NumPy array, which dtype (None: any) can hold.
+
+    Whole numbers of Python must not wrap around; arrays are cast as `astype` does.
+    """
+    try:
+        array = np.asarray(source)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError(f"[{op}] expected lists of equal lengths, got {source!r:.60}.") from None
+    if dtype is not None and not hasattr(source, "dtype"):
+        check_values(op, array, dtype_of(dtype))
+    return array
+
+
+def check_values(op: str, array: np.ndarray[Any, Any], dtype: DType) -> None:
+    """Raise ValueError unless the integers of an array are values of an integer dtype."""
+    if array.size and array.dtype.kind in "iu" and dtype.is_integer:
+        functions.check_fits(op, dtype, int(array.min()))
+        functions.check_fits(op, dtype, int(array.max()))
+
+
+def _numbers(source: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    array = as_numpy("Tensor", source, dtype)
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
         raise TypeError(f"[Tensor] expected real numbers, got dtype {array.dtype}.")
     return array
 
 
-def _numpy_dtype(dtype: Any) -> Any:
+def numpy_dtype(dtype: Any) -> Any:
     """How NumPy spells it; None is its own choice."""
     if dtype is not None and dtype_of(dtype) is bfloat16:
         raise TypeError("[Tensor] NumPy has no bfloat16: use NEEDLE_BACKEND=nd for it.")

@@ -168,7 +168,9 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of another seed; returns the generator."""
-        seed = seed.__index__()
+        if not isinstance(seed, (int, np.integer)):
+            raise TypeError(f"[manual_seed] expected a whole number, got {type(seed).__name__}.")
+        seed = int(seed)
         if not 0 <= seed < 2**64:
             raise ValueError(f"[manual_seed] expected a seed from 0 to 2**64 - 1, got {seed}.")
         self.seed = seed

@@ -22,8 +22,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' Makefile
 
-train: $(VENV)/installed ## train a two-layer net on the bundled digits
-	$(PY) examples/digits_mlp.py
+train: $(VENV)/installed ## needle train digits: progress, curves, test accuracy
+	$(VENV)/bin/needle train digits
 
 test: $(VENV)/installed $(VENV)/with-test ## all tests, after those of each instruction set and mode
 	@for isa in $$($(PY) -c "from needle import _native; print(*_native.instruction_sets()[1:])"); \

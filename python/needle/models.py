@@ -20,7 +20,7 @@ from .nn import (
     Dropout,
     Embedding,
     Flatten,
-    LayerNorm1d,
+    LayerNorm,
     Linear,
     Module,
     Parameter,
@@ -206,10 +206,10 @@ class GPTBlock(Module):
     def __init__(self, width: int, heads: int, layers: int, dropout: float):
         residual_std = 0.02 / math.sqrt(2 * layers)  # so that the sum of all branches is not larger
         self.heads = heads
-        self.norm1 = LayerNorm1d(width)
+        self.norm1 = LayerNorm(width)
         self.qkv = _normal_linear(width, 3 * width)
         self.projection = _normal_linear(width, width, residual_std)
-        self.norm2 = LayerNorm1d(width)
+        self.norm2 = LayerNorm(width)
         self.expand = _normal_linear(width, 4 * width)
         self.contract = _normal_linear(4 * width, width, residual_std)
         self.dropout = Dropout(dropout)
@@ -248,7 +248,7 @@ class GPT(Module):
         self.positions = Parameter(init.randn(block, width, std=0.02))
         self.dropout = Dropout(dropout)
         self.blocks = [GPTBlock(width, heads, layers, dropout) for _ in range(layers)]
-        self.norm = LayerNorm1d(width)
+        self.norm = LayerNorm(width)
         self.head = None if tied else _normal_linear(width, vocabulary)
 
     def forward(self, ids: Tensor) -> Tensor:

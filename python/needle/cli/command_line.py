@@ -86,7 +86,7 @@ def _add_use(commands: Any) -> None:
     generate.set_defaults(run_command=run_generate)
     add = generate.add_argument
     add("run", metavar="RUN", help="the folder of a run on text")
-    add("--prompt", default="\n", metavar="TEXT", help="what the text starts with")
+    add("--prompt", metavar="TEXT", help="what the text starts with")
     add("--length", type=number(int, 1), default=400, metavar="N", help="characters to add (400)")
     add("--temperature", type=number(float, 0), default=0.8, metavar="T",
         help="0: always the likeliest character; 1: as the model says (0.8)")  # fmt: skip

@@ -47,13 +47,17 @@ def _draw(scores: Any, temperature: float, generator: np.random.Generator) -> in
     return int((scores / temperature + generator.gumbel(size=len(scores))).argmax())
 
 
+def first_prompt(vocabulary: str) -> str:
+    """What to start with when nothing is given: a new line."""
+    return "\n" if "\n" in vocabulary else vocabulary[0]
+
+
 def run_generate(options: Namespace) -> int:
     """The command; its exit code."""
     model, settings, facts = Run(options.run).load_model()
     if "vocabulary" not in facts:
         raise UsageError(f"{options.run} was trained on images ({settings.dataset}): use predict")
-    text = sample_text(
-        model, facts, options.prompt, options.length, options.temperature, options.seed
-    )
+    prompt = first_prompt(facts["vocabulary"]) if options.prompt is None else options.prompt
+    text = sample_text(model, facts, prompt, options.length, options.temperature, options.seed)
     print(text)
     return 0

@@ -15,7 +15,7 @@ from ..data import CIFAR10Dataset, DataLoader, FashionMNIST, TextDataset, digits
 from ..data.dataset import ArrayBacked
 from ..data.mnist import MNIST
 from ..models import IMAGE_MODELS, TEXT_MODELS, image_model, text_model
-from ..nn import Module, SoftmaxLoss
+from ..nn import Module, functional as F
 from .errors import UsageError
 
 Array = np.ndarray[Any, Any]
@@ -220,5 +220,4 @@ def build_model(name: str, facts: dict[str, Any]) -> Module:
 def loss_of(scores: Tensor, target: Tensor) -> Tensor:
     """Cross entropy of (..., C) scores and ids (...)."""
     classes = scores.shape[-1]
-    loss: Tensor = SoftmaxLoss()(scores.reshape((-1, classes)), target.reshape((-1,)))
-    return loss
+    return F.cross_entropy(scores.reshape((-1, classes)), target.reshape((-1,)))

@@ -16,7 +16,7 @@ from ..backend import device_named
 from ..optim import AdamW, LambdaLR
 from ..trainer import Interrupted, Trainer, accuracy
 from .errors import UsageError
-from .generate import sample_text
+from .generate import first_prompt, sample_text
 from .progress import Progress, describe, duration
 from .runs import Recorder, Run, Settings, new_folder
 from .tasks import BLOCK, Task, build_model, load_task, loss_of, models_for
@@ -27,10 +27,10 @@ DEFAULTS: dict[str, tuple[str, int, int, float]] = {
     "mnist": ("mlp-resnet", 10, 100, 2e-3),
     "fashion-mnist": ("resnet9", 12, 100, 3e-3),
     "cifar10": ("resnet9", 20, 100, 3e-3),
-    "shakespeare": ("gpt", 10, 32, 2e-3),
+    "shakespeare": ("gpt", 20, 32, 3e-3),
 }
 EPOCHS = {("mnist", "cnn"): 8}
-WEIGHT_DECAY = 0.01
+BETAS, WEIGHT_DECAY = (0.9, 0.99), 0.01
 CLIP_NORM = 1.0
 WARM_UP = 0.1  # part of all steps
 FIXED_BY_RUN = (
@@ -101,7 +101,7 @@ def make_trainer(run: Run, settings: Settings, task: Task) -> Trainer:
     if len(train) == 0:
         raise UsageError(f"--batch-size {settings.batch_size} is more than the training data has")
     total = settings.epochs * len(train)
-    optimizer = AdamW(model.parameters(), settings.lr, weight_decay=WEIGHT_DECAY)
+    optimizer = AdamW(model.parameters(), settings.lr, betas=BETAS, weight_decay=WEIGHT_DECAY)
     title = f"{settings.dataset}, {settings.model}"
     return Trainer(
         model,
@@ -182,7 +182,8 @@ def finish(run: Run, settings: Settings, task: Task, trainer: Trainer) -> None:
     }
     run.write_result(result)
     if task.is_text:
-        text = sample_text(trainer.model, task.facts, "\n", 400, 0.8, settings.seed)
+        prompt = first_prompt(task.facts["vocabulary"])
+        text = sample_text(trainer.model, task.facts, prompt, 400, 0.8, settings.seed)
         (run.folder / "sample.txt").write_text(text)
         print(f"a sample:\n{text}\n")
     test_line = describe(dict(reversed(measured.items())), "test ")

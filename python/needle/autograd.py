@@ -29,7 +29,7 @@ from .graph import (
     propagate as propagate,
     set_grad_enabled as set_grad_enabled,
 )
-from .ndarray import abstract, functions, intake, mutation
+from .ndarray import abstract, bridge, functions, intake, mutation
 from .ndarray.array import NDArray
 
 if TYPE_CHECKING:
@@ -444,7 +444,8 @@ class Tensor(Value, TensorMethods):
         return np.asarray(data, dtype) if copy is False else np.array(data, dtype)
 
     def _export_buffer(self) -> Any:
-        return self.realize_cached_data()
+        data = self.realize_cached_data()
+        return (data if isinstance(data, NDArray) else bridge.wrap(data))._export_buffer()
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.realize_cached_data().__dlpack__(**options)

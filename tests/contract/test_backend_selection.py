@@ -37,6 +37,7 @@ x = ndl.Tensor([1, 2])
 assert type(x.cached_data) is numpy.ndarray and x.dtype == "int64"
 assert type(ndl.init.rand(2).cached_data) is numpy.ndarray
 assert x.device == ndl.cpu() == ndl.all_devices()[0]
+assert memoryview(ndl.Tensor([[1.0, 2.0]])[:, ::-1]).tolist() == [[2.0, 1.0]]
 """
     assert run("np", code).stderr == ""
 

@@ -152,9 +152,10 @@ def test_jax_both_ways(name):
 # The buffer protocol and NumPy's own --------------------------------------------------------------
 
 
+@on_devices
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-def test_memoryview_shares_memory(dtype):
-    x, values = tensor(dtype)
+def test_memoryview_shares_memory(device, dtype):
+    x, values = tensor(dtype, device)
     view = memoryview(x)
     assert view.shape == (3, 4) and view.itemsize == dtype.itemsize
     assert view.strides == tuple(s * dtype.itemsize for s in (4, 1)) and not view.readonly
@@ -163,14 +164,15 @@ def test_memoryview_shares_memory(dtype):
     assert view.tobytes() == np.ones((3, 4), dtype.storage).tobytes()
 
 
-def test_memoryview_of_views_and_small_shapes():
-    x, values = tensor(DTYPES[0], None, (4, 6))
+@on_devices
+def test_memoryview_of_views_and_small_shapes(device):
+    x, values = tensor(DTYPES[0], device, (4, 6))
     part = memoryview(x[::-2, 1:3])
     np.testing.assert_array_equal(np.asarray(part), values[::-2, 1:3])
-    assert memoryview(ndl.Tensor(2.5)).shape == ()
-    assert memoryview(ndl.Tensor(np.zeros((0, 3)))).nbytes == 0
+    assert memoryview(ndl.Tensor(2.5, device=device)).shape == ()
+    assert memoryview(ndl.Tensor(np.zeros((0, 3)), device=device)).nbytes == 0
     with pytest.raises(BufferError, match=r"\[buffer\] bfloat16 has no buffer format"):
-        memoryview(ndl.Tensor([1.0], dtype="bfloat16"))
+        memoryview(ndl.Tensor([1.0], dtype="bfloat16", device=device))
 
 
 @on_devices

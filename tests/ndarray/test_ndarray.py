@@ -169,3 +169,11 @@ def test_operands_that_leave_their_buffer_are_refused():
     outside = array.as_strided((4,), (1,))
     with pytest.raises(ValueError, match=r"shape \(4,\) with strides \(1,\) and offset 0 leaves"):
         outside.numpy()
+
+
+@pytest.mark.parametrize("make", [NDArray, lambda x, device: NDArray.make((2,), device=device)])
+def test_a_device_that_is_not_there_is_named(make):
+    with pytest.raises(RuntimeError, match=r"\[cuda\(\)\] this device is not available"):
+        make([1.0], device=ndl.cuda())
+    with pytest.raises(RuntimeError, match=r"\[cuda\(\)\] this device is not available"):
+        NDArray([1.0]).to(ndl.cuda())

@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 
 from .. import _native
-from ..backend import BackendDevice, cpu_numpy, default_device, reference as numpy_kernels
+from ..backend import (
+    BackendDevice,
+    cpu,
+    cpu_numpy,
+    default_device,
+    device_named,
+    reference as numpy_kernels,
+)
 from ..dtype import DType, bfloat16, bool_, dtype_of, float32
 from . import layout
 from .layout import Shape
@@ -73,7 +80,7 @@ class NDArray(_native.BufferExporter):
         device = device or default_device()
         if handle is None:
             dtype = dtype_of(dtype or float32)
-            handle = device.mod.empty(math.prod(shape), dtype)
+            handle = device_named(device).mod.empty(math.prod(shape), dtype)
         return make_view(shape, strides, offset, dtype_of(handle.dtype), device, handle)
 
     @staticmethod
@@ -145,7 +152,12 @@ class NDArray(_native.BufferExporter):
 
     def _export_buffer(self) -> NDArray:
         """What the buffer protocol of the base class shows."""
-        return self
+        if self.device != cpu_numpy():
+            return self
+        if self.dtype is bfloat16:
+            raise BufferError("[buffer] bfloat16 has no buffer format; convert to float32 first")
+        handle = view_of(self._handle.array)._handle
+        return make_view(self.shape, self.strides, self.offset, self.dtype, cpu(), handle)
 
     def __dlpack__(self, **options: Any) -> Any:
         if self.device == cpu_numpy():
@@ -442,8 +454,18 @@ def from_numpy(
     if not as_bits and dtype is bfloat16:
         array = numpy_kernels.narrow(array.astype(np.float32))
     stored = np.asarray(array, dtype.storage, order="C")
-    handle = device.mod.from_numpy(stored, dtype)
+    handle = device_named(device).mod.from_numpy(stored, dtype)
     return make_view(stored.shape, layout.compact_strides(stored.shape), 0, dtype, device, handle)
+
+
+def view_of(source: Any) -> NDArray:
+    """An array on cpu() around the memory of an object with `__dlpack__`."""
+    try:
+        capsule = source.__dlpack__(max_version=(1, 0))  # read-only memory needs version 1
+    except TypeError:
+        capsule = source.__dlpack__()
+    handle, shape, strides, name = _native.from_dlpack(capsule)
+    return make_view(shape, strides, 0, dtype_of(name), cpu(), handle)
 
 
 def from_device(a: NDArray) -> np.ndarray[Any, Any]:

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _native, config
-from ..backend import cpu
+from .. import config
 from ..dtype import dtype_of
-from .array import make_view
+from .array import view_of
 
 
 def from_dlpack(source: Any) -> Any:
@@ -20,15 +19,7 @@ def from_dlpack(source: Any) -> Any:
         )
     if config.BACKEND == "np":
         return np.from_dlpack(source)
-    handle, shape, strides, name = _native.from_dlpack(_capsule(source))
-    return make_view(shape, strides, 0, dtype_of(name), cpu(), handle)
-
-
-def _capsule(source: Any) -> Any:
-    try:
-        return source.__dlpack__(max_version=(1, 0))  # read-only memory needs version 1
-    except TypeError:
-        return source.__dlpack__()
+    return view_of(source)
 
 
 def from_numpy(array: np.ndarray[Any, Any]) -> Any:

@@ -75,6 +75,13 @@ def test_logsumexp_of_large_and_infinite_elements():
     np.testing.assert_allclose(x.grad.numpy(), [[1, 0, 0], [0, 0.5, 0.5], [0, 0, 0]])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_logsumexp_weights_sum_to_one_where_its_result_is_rounded(dtype):
+    top = 6e4 if dtype == "float16" else 1e10
+    assert gradient(ndl.logsumexp, leaf([top, top], dtype)).tolist() == [0.5, 0.5]
+    assert gradient(ndl.logsumexp, leaf([-np.inf, -np.inf], dtype)).tolist() == [0, 0]
+
+
 def test_half_precision_totals_do_not_overflow():
     ones = leaf(np.ones(100_000), "float16")
     assert ones.mean().item() == 1

@@ -15,7 +15,10 @@ from .reduce import Axes, Reduction, accumulator, averaged, summation
 
 
 class LogSumExp(Reduction):
-    """y = ln Σ e^x_i = m + ln Σ e^(x_i - m)  with m = max x_i,  dy/dx_i = e^(x_i - y)"""
+    """y = ln Σ e^x_i = m + ln Σ e^(x_i - m)  with m = max x_i,  dy/dx_i = w_i / Σ w_j
+
+    with w_i = e^(x_i - y). Their sum is 1 but for the rounding of y: much, when y is large.
+    """
 
     name = "logsumexp"
 
@@ -36,7 +39,9 @@ class LogSumExp(Reduction):
         # Where every x_i is -inf, so is y: 0 instead of y gives the weights e^-inf = 0.
         y = where(equal(node, -math.inf), 0, node)
         weights = (x - self.spread(y, x)).exp()
-        return fit(self.spread(out_grad, x) * weights, x)
+        total = weights.sum(self.axes, keepdims=True)
+        share = self.spread(out_grad, x) / where(equal(total, 0), 1, total)
+        return fit(share * weights, x)
 
 
 def logsumexp(

@@ -71,3 +71,11 @@ def test_results_without_a_gradient_require_none(record):
     args, kwargs = Arguments(record, record.calls[0], dtype).tensors(requires_grad=True)
     for out in results(record(*args, **kwargs)):
         assert not out.requires_grad and out.op is None
+
+
+def test_power_at_zero_to_the_zero_has_gradient_zero():
+    a = ndl.Tensor([0.0, 0.0, 2.0], dtype="float64")
+    b = ndl.Tensor([0.0, 1.0, 0.0], dtype="float64")
+    ndl.power(a, b).sum().backward()
+    assert a.grad.tolist() == [0, 1, 0]
+    np.testing.assert_allclose(b.grad.numpy(), [0, 0, np.log(2)])

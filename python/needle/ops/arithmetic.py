@@ -10,7 +10,7 @@ from ..dtype import DType, dtype_of, promote, promote_scalar
 from ..ndarray import functions as F
 from ..ndarray.array import as_scalar
 from .common import FlatOp, Scalar, check_tensor, fit, is_scalar, zeros_like
-from .compare import equal, where
+from .compare import equal, logical_and, where
 from .elementwise import Elementwise, WithScalar, astype, pair
 
 
@@ -170,14 +170,16 @@ def divide(a: Any, b: Any) -> Tensor:
 
 
 class EWisePow(Elementwise):
-    """y = a^b,  dy/da = b a^(b-1),  dy/db = y ln a  (0 where a = 0)"""
+    """y = a^b,  dy/da = b a^(b-1)  (0 where a = b = 0),  dy/db = y ln a  (0 where a = 0)"""
 
     kernel = "power"
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         a, b = node.inputs
-        log_a = where(equal(a, 0), 1, a).log()
-        return fit(out_grad * b * a ** (b - 1), a), fit(out_grad * node * log_a, b)
+        zero = equal(a, 0)
+        log_a = where(zero, 1, a).log()
+        base: Any = where(logical_and(zero, equal(b, 0)), 1, a)  # 0^-1 would make 0 · ∞
+        return fit(out_grad * b * base ** (b - 1), a), fit(out_grad * node * log_a, b)
 
 
 class PowerScalar(WithScalar):

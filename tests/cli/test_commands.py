@@ -95,8 +95,6 @@ def test_info(capsys):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_summary(model, capsys):
-    if model == "resnet18":
-        pytest.skip("11 million weights take seconds to draw")
     result = call(capsys, "summary", model)
     assert result.code == 0
     assert re.search(r"^parameters [\d,]+$", result.out, re.M)

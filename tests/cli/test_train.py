@@ -17,6 +17,7 @@ import needle as ndl
 from needle.cli import tasks
 from needle.cli.images import read_png
 
+from ..data.files import write_cifar10, write_mnist
 from .helpers import QUICK, call, refused, start
 
 
@@ -211,6 +212,36 @@ def test_missing_data(dataset, hint, tmp_path, capsys):
 def test_an_empty_folder_of_texts(tmp_path, capsys):
     error = refused(call(capsys, "train", "shakespeare", "--data", tmp_path))
     assert "expected more than 128 symbols" in error
+
+
+@pytest.mark.parametrize(
+    ("dataset", "model", "class_name"),
+    [
+        ("mnist", "cnn", r"\d"),
+        ("mnist", "mlp-resnet", r"\d"),
+        ("fashion-mnist", "resnet9", r"T-shirt|\w+"),
+        ("cifar10", "cnn", r"airplane|\w+"),
+    ],
+)
+def test_every_image_format(dataset, model, class_name, tmp_path, capsys):
+    """Small files of noise in the real formats: trained on, and predicted from the run alone."""
+    write = write_cifar10 if dataset == "cifar10" else write_mnist
+    write(tmp_path)
+    run = tmp_path / "run"
+    result = call(capsys, "train", dataset, "--model", model, "--data", tmp_path, "--epochs", "1",
+                  "--batch-size", "10", "--out", run)  # fmt: skip
+    assert result.code == 0 and "1/1" in result.out
+    shape = (3, 32, 32) if dataset == "cifar10" else (28, 28)
+    np.save(tmp_path / "x.npy", np.zeros(shape, np.uint8))
+    found = call(capsys, "predict", run, tmp_path / "x.npy").out
+    assert re.fullmatch(rf".*x\.npy: ({class_name}) \(\d+\.\d%\)\n", found)
+
+
+def test_damaged_data(tmp_path, capsys):
+    write_mnist(tmp_path)
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(b"not gzip")
+    error = refused(call(capsys, "train", "mnist", "--data", tmp_path))
+    assert "train-images-idx3-ubyte.gz is not a whole gzip file" in error
 
 
 def test_shifted_images():

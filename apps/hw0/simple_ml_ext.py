@@ -11,7 +11,7 @@ LIBRARY = Path(__file__).with_name("libsimple_ml.so")
 
 
 def softmax_regression_epoch_cpp(
-    X: np.ndarray, y: np.ndarray, theta: np.ndarray, lr: float, batch: int
+    X: np.ndarray, y: np.ndarray, theta: np.ndarray, lr: float = 0.1, batch: int = 100
 ) -> None:
     """One pass of SGD over logits = X theta; theta (float32, C order) changes in place."""
     if not LIBRARY.exists():
@@ -23,6 +23,8 @@ def softmax_regression_epoch_cpp(
         raise ValueError(
             f"[simple_ml_ext] shapes differ: X {X.shape}, y {y.shape}, theta {theta.shape}."
         )
+    if batch < 1:
+        raise ValueError(f"[simple_ml_ext] expected batch >= 1, got {batch}.")
     inputs = np.ascontiguousarray(X, np.float32)
     labels = np.ascontiguousarray(y, np.uint8)
     function = ctypes.CDLL(str(LIBRARY)).softmax_regression_epoch

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from apps import mlp_resnet, simple_ml
 
 import needle as ndl
-from apps import mlp_resnet, simple_ml
 from needle import nn
 from tests.data.files import write_mnist
 

@@ -15,7 +15,7 @@ from needle.data import DataLoader, digits
 from needle.data.dataset import NDArrayDataset
 from needle.trainer import Callback, Trainer, accuracy
 
-EPOCHS = 10
+EPOCHS = 24  # long enough for a fast machine not to finish between twenty kills
 STEPS = EPOCHS * 12
 
 

@@ -3,7 +3,8 @@
 Usage: python benchmarks/import_time.py [--runs 15] [--modules 8]
 
 The cost is the sum over all modules that `import numpy` does not load, each at its best of all
-runs: a busy machine makes single runs useless. Bytecode is cached, as it is for an installed package.
+runs: a busy machine makes single runs useless. Bytecode is cached, as it is for an installed
+package.
 """
 
 from __future__ import annotations

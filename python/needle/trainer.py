@@ -44,6 +44,10 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C came, and training stopped between two steps; the message says what was saved."""
 
 
+class Diverged(ValueError):
+    """The loss is not a finite number any more."""
+
+
 def accuracy(output: Tensor, target: Tensor) -> float:
     """The share of rows whose largest output is at the target: (..., C) and ids (...)."""
     with no_grad():
@@ -210,7 +214,7 @@ class Trainer:
         loss, output, target = self.compute(batch)
         value = float(loss.item())
         if not math.isfinite(value):
-            raise ValueError(
+            raise Diverged(
                 f"[Trainer] the loss is {value} at step {self.step}; lower the learning rate, or "
                 "set clip_norm."
             )

@@ -40,6 +40,9 @@ def test_help_of_train_names_every_choice(capsys):
         (("train", "digits", "--epochs", "many"), "a whole number of at least 1, got 'many'"),
         (("train", "digits", "--lr", "0"), "expected a number above 0, got '0'"),
         (("train", "digits", "--lr", "nan"), "expected a number above 0, got 'nan'"),
+        (("train", "digits", "--seed", "-1"), "expected a whole number from 0 to 4294967295"),
+        (("train", "digits", "--seed", "99999999999"), "a whole number from 0 to 4294967295"),
+        (("train", "digits", "--out", "/dev/null/x"), "--out /dev/null/x: Not a directory"),
         (("train", "digits", "--model", "gpt"), "--model gpt does not fit digits; choose from mlp"),
         (("train", "digits", "--model", "vgg"), "argument --model: invalid choice: 'vgg'"),
         (

@@ -100,6 +100,15 @@ def test_early_stopping(tmp_path, capsys):
     assert "epoch 50/50" not in result.out
 
 
+def test_a_learning_rate_that_is_too_high(tmp_path, capsys):
+    result = call(capsys, "train", "digits", "--lr", "1e30", "--out", tmp_path / "run")
+    assert result.code == 1
+    assert re.fullmatch(
+        r"needle train: \[Trainer\] the loss is (inf|nan) at step \d+; lower the learning rate.*\n",
+        result.err,
+    )
+
+
 def test_text(text_run):
     folder, printed = text_run
     assert re.match(

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from .._native import __version__
 from ..models import IMAGE_MODELS, TEXT_MODELS
+from ..trainer import Diverged
 from .errors import UsageError
 from .generate import run_generate
 from .info import run_info, run_summary
@@ -25,6 +26,18 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+LARGEST_SEED = 2**32 - 1  # of NumPy's generator
+
+
+def seed(text: str) -> int:
+    """A parser of seeds."""
+    if not text.isdecimal() or int(text) > LARGEST_SEED:
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number from 0 to {LARGEST_SEED}, got {text!r}"
+        )
+    return int(text)
 
 
 def number(kind: Callable[[str], Any], low: float, open_end: bool = False) -> Callable[[str], Any]:
@@ -71,7 +84,7 @@ def _add_train(commands: Any) -> None:
     add("--epochs", type=number(int, 1), metavar="N", help="passes over the training data")
     add("--batch-size", type=number(int, 2), metavar="N", help="samples per step")
     add("--lr", type=number(float, 0, True), metavar="RATE", help="highest learning rate")
-    add("--seed", type=number(int, 0), metavar="N", help="of weights, order and shifts (0)")
+    add("--seed", type=seed, metavar="N", help="of weights, order and shifts (0)")
     add("--patience", type=number(int, 0), metavar="N",
         help="stop after N epochs without improvement (10; 0: never)")  # fmt: skip
     add("--device", choices=("cpu", "cpu_numpy"), help="where to compute (cpu)")
@@ -90,7 +103,7 @@ def _add_use(commands: Any) -> None:
     add("--length", type=number(int, 1), default=400, metavar="N", help="characters to add (400)")
     add("--temperature", type=number(float, 0), default=0.8, metavar="T",
         help="0: always the likeliest character; 1: as the model says (0.8)")  # fmt: skip
-    add("--seed", type=number(int, 0), default=0, metavar="N", help="of the draws (0)")
+    add("--seed", type=seed, default=0, metavar="N", help="of the draws (0)")
 
     predict = commands.add_parser(
         "predict",
@@ -122,6 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"needle {options.command}: {error}", file=sys.stderr)
         return 2
+    except Diverged as error:
+        print(f"needle {options.command}: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # such as `needle summary gpt | head`

@@ -49,7 +49,10 @@ class Run:
 
     def create(self, settings: Settings, facts: dict[str, Any]) -> None:
         """Make the folder and write config.json."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--out {self.folder}: {error.strerror}") from None
         self._write_json(self.config, {"settings": asdict(settings), "facts": facts})
 
     def read_config(self) -> tuple[Settings, dict[str, Any]]:

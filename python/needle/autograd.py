@@ -106,6 +106,7 @@ class Value(_native.BufferExporter):
     _stamp: int
     _abstract: Any = None  # stands for the data in lazy mode: shape and dtype, no elements
     _hooks: dict[object, Callable[[Any], Any]] | None = None
+    _replaced = 0  # when `x.data = ...` last gave it other data
 
     def _init(
         self,
@@ -211,9 +212,12 @@ def _restore(cls: type[Value], data: Any, requires_grad: bool, attributes: dict[
     return value
 
 
+_NOT_COPIED = ("_hooks", "_abstract", "_replaced")
+
+
 def _own_attributes(value: Value) -> dict[str, Any]:
     """What the user set on the value: it goes with copies, hooks and shapes do not."""
-    return {k: v for k, v in value.__dict__.items() if k not in ("_hooks", "_abstract")}
+    return {k: v for k, v in value.__dict__.items() if k not in _NOT_COPIED}
 
 
 def _check_inputs(op: Op, inputs: Sequence[Any]) -> None:
@@ -363,6 +367,7 @@ class Tensor(Value, TensorMethods):
         data = value.realize_cached_data()
         before_write()
         self.cached_data = data
+        self._replaced = next_stamp()
 
     def detach(self) -> Tensor:
         """The same data without its history and without a gradient."""

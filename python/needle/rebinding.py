@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+IDENTITY = ("op", "inputs", "cached_data", "requires_grad", "_stamp", "_abstract")
 happened = False  # until a tensor is rebound, walks need not look
 
 
@@ -17,10 +18,10 @@ def become(x: Any, op: Any, *others: Any) -> None:
     """Turn the tensor x into op(x as it was, *others), also for those who hold x from now on."""
     global happened
     former = type(x).make_const(None)
-    for name in ("op", "inputs", "cached_data", "requires_grad", "_stamp", "_abstract", "grad"):
+    for name in (*IDENTITY, "_replaced", "grad"):
         setattr(former, name, getattr(x, name))
     former._hooks, result = x._hooks, op(former, *others)
-    for name in ("op", "inputs", "cached_data", "requires_grad", "_stamp", "_abstract"):
+    for name in IDENTITY:
         setattr(x, name, getattr(result, name))
     x._hooks = x.grad = None
     happened = True

@@ -101,6 +101,19 @@ def test_backward_refuses_data_that_was_updated() -> None:
         y.backward()
 
 
+def test_backward_refuses_data_that_was_replaced() -> None:
+    w = ndl.Tensor([2.0, 3.0])
+    y = (w * w).sum()
+    w.data = w.data * 10
+    with pytest.raises(ValueError, match=r"\[backward\] EWiseMul used .* data was replaced"):
+        y.backward()
+    (w * w).sum().backward()
+    assert w.grad.tolist() == [40.0, 60.0]
+    w[0] = 1.0  # w is another value now, and y still has the one whose data was replaced
+    with pytest.raises(ValueError, match=r"\[backward\] EWiseMul used .* data was replaced"):
+        y.backward()
+
+
 def test_errors() -> None:
     with pytest.raises(TypeError, match=r"\[add\] the result is float64, .* fit into int64"):
         x = ndl.arange(3)

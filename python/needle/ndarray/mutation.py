@@ -1,7 +1,8 @@
 """Which memory was written in place, and when: so that backward never uses changed data silently.
 
 Graph nodes are numbered as they are made. A write in place notes the memory with the number of that
-moment; a gradient that needs data noted later than its node was made is refused.
+moment, `x.data = ...` marks the tensor; a gradient that needs data noted later than its node was
+made is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ def note(data: Any, moment: int) -> None:
 
 
 def check_unchanged(node: Any) -> None:
-    """Raise if the data of a node or of its inputs was written after the node was made."""
+    """Raise if the data of a node or of its inputs was changed after the node was made."""
+    for value in node.inputs:
+        if value._replaced > node._stamp:
+            raise ValueError(
+                f"[backward] {type(node.op).__name__} used a tensor whose data was replaced "
+                f"afterwards (x.data = ..., now of shape {value.shape}); compute its result again."
+            )
     if not _noted:
         return
     for value in (node, *node.inputs):

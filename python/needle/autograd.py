@@ -407,6 +407,10 @@ class Tensor(Value, TensorMethods):
     def __str__(self) -> str:
         return str(self.numpy())
 
+    def __format__(self, spec: str) -> str:
+        """One number takes a format, as in f"{loss:.3f}"."""
+        return format(self.item(), spec) if spec and not self.shape else super().__format__(spec)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("[len] a 0-d tensor has no length; use .item() for its value.")
@@ -430,8 +434,10 @@ class Tensor(Value, TensorMethods):
         return int(self.item())
 
     def __index__(self) -> int:
-        if not dtype_of(self.dtype).is_integer:
-            raise TypeError(f"[index] expected an integer tensor, got {self.dtype}.")
+        if self.shape or not dtype_of(self.dtype).is_integer:
+            raise TypeError(
+                f"[index] expected a 0-d integer tensor, got {self.dtype} of shape {self.shape}."
+            )
         return int(self.item())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:

@@ -201,3 +201,16 @@ def test_numpy_operators_defer_to_ours():
     x = ndl.Tensor([1.0, 2.0])
     for result in (np.ones(2, np.float32) + x, np.float32(2) * x, x - np.ones(2, np.float32)):
         assert isinstance(result, ndl.Tensor)
+
+
+def test_tensors_index_numpy_arrays_as_arrays_do():
+    rows = np.arange(8.0).reshape(4, 2)
+    assert rows[ndl.tensor([1])].tolist() == [[2, 3]]
+    assert rows[ndl.tensor(1)].tolist() == [2, 3]
+    with pytest.raises(TypeError, match=r"\[index\] expected a 0-d integer tensor, .* \(1,\)"):
+        range(ndl.tensor([3]))
+
+
+def test_one_number_takes_a_format():
+    assert f"{ndl.tensor(3.14159):.2f} {ndl.tensor(7):>3}" == "3.14   7"
+    assert f"{ndl.tensor([1.0, 2.0])}" == "[1. 2.]"

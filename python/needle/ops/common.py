@@ -20,14 +20,14 @@ def is_scalar(x: Any) -> bool:
     return isinstance(x, (bool, int, float, np.generic))
 
 
-def constant(x: Any, like: Tensor) -> Tensor:
+def constant(x: Any, like: Tensor, op: str = "constant") -> Tensor:
     """x as a tensor without gradient on like's device; a number becomes 0-d of like's dtype."""
     if isinstance(x, Tensor):
         return x
     if is_scalar(x):
-        value = as_scalar(x, "constant")
+        value = as_scalar(x, op)
         dtype = promote_scalar(dtype_of(like.dtype), type(value))
-        F.check_fits("constant", dtype, value)
+        F.check_fits(op, dtype, value)
         return _leaf(F.full((), value, dtype, like.device))
     if isinstance(x, NDArray):
         return _leaf(x)
@@ -36,7 +36,7 @@ def constant(x: Any, like: Tensor) -> Tensor:
         if config.BACKEND == "np":
             return _leaf(array)
         return _leaf(from_numpy(array, dtype_of(array.dtype), like.device))
-    raise TypeError(f"[needle] expected a Tensor, an array or a number, got {type(x).__name__}.")
+    raise TypeError(f"[{op}] expected a Tensor, an array or a number, got {type(x).__name__}.")
 
 
 def _leaf(data: Any) -> Tensor:

@@ -201,9 +201,9 @@ def where(cond: Any, a: Any, b: Any) -> Tensor:
     if is_scalar(a) and is_scalar(b):
         kinds = [float if isinstance(v, float) else int for v in (a, b)]
         number = float(a) if float in kinds else a
-        first = constant(number, like) if like is not cond else _number(number, like)
-        return Where()(constant(cond, like), first, constant(b, first))
-    return Where()(constant(cond, like), constant(a, like), constant(b, like))
+        first = constant(number, like, "where") if like is not cond else _number(number, like)
+        return Where()(constant(cond, like, "where"), first, constant(b, first, "where"))
+    return Where()(*(constant(x, like, "where") for x in (cond, a, b)))
 
 
 def _number(value: Scalar, like: Tensor) -> Tensor:

@@ -64,9 +64,9 @@ def astype(x: Tensor, dtype: Any) -> Tensor:
 def pair(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """Both as tensors; at least one must be one already."""
     if isinstance(a, Tensor):
-        return a, b if isinstance(b, Tensor) else constant(b, a)
+        return a, b if isinstance(b, Tensor) else constant(b, a, op)
     if isinstance(b, Tensor):
-        return constant(a, b), b
+        return constant(a, b, op), b
     raise TypeError(
         f"[{op}] expected at least one Tensor, got {type(a).__name__} and {type(b).__name__}."
     )

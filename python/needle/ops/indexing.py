@@ -173,7 +173,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     template, arrays = split_index(index, x)
     if x.dtype == "bool" and isinstance(value, int):
         value = bool(value)  # mask[i] = 1
-    value = constant(value, x)
+    value = constant(value, x, "setitem")
     has_history = x.requires_grad and not x.is_leaf()
     if is_grad_enabled() and (value.requires_grad or has_history):
         return become(x, SetItem(template), value, *arrays)
@@ -220,7 +220,7 @@ def index_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
 
 
 def _addend(op: str, src: Any, x: Tensor) -> Tensor:
-    value = constant(src, x)
+    value = constant(src, x, op)
     if dtype_of(value.dtype).is_floating and not dtype_of(x.dtype).is_floating:
         raise TypeError(f"[{op}] cannot add {value.dtype} to {x.dtype}; cast one of them.")
     return value

@@ -21,7 +21,7 @@ def _in_place(kernel: str, outside: Callable[[Any, Any], Tensor]) -> Callable[[T
     """The operator that writes `kernel(x, y)` into x, or else gives `outside(x, y)`."""
 
     def operator(x: Tensor, y: Any) -> Tensor:
-        other = y if is_scalar(y) else constant(y, x)
+        other = y if is_scalar(y) else constant(y, x, kernel)
         needed = x.requires_grad or (isinstance(other, Tensor) and other.requires_grad)
         if needed and is_grad_enabled():
             return outside(x, y)

@@ -97,7 +97,7 @@ class SearchSorted(TensorOp):
 def searchsorted(ordered: Tensor, values: Any, right: bool = False) -> Tensor:
     """Where values go into an ordered 1-D tensor: before equal elements, or behind (right)."""
     check_tensor("searchsorted", ordered)
-    return SearchSorted(right)(ordered, constant(values, ordered))
+    return SearchSorted(right)(ordered, constant(values, ordered, "searchsorted"))
 
 
 def unique(x: Tensor, return_inverse: bool = False, return_counts: bool = False) -> Any:

@@ -97,7 +97,7 @@ def binary(name, reference, domain=(-2.0, 2.0), calls=BINARY, kernel=None, **fac
         needs_broadcast(kernel),
         Raises(lambda f: f(1.0, 2.0), TypeError, rf"\[{name}\] expected (at least one|a) Tensor"),
         Raises(lambda f: f(ndl.Tensor([1.0]), "a"), TypeError,
-               r"\[needle\] expected a Tensor, an array or a number, got str"),
+               rf"\[{name}\] expected a Tensor, an array or a number, got str"),
     ))  # fmt: skip
     return OpRecord(name, reference, calls, domain, **facts)
 

@@ -156,6 +156,8 @@ class Value(_native.BufferExporter):
                         for x in inputs
                     ]
                 )
+                if data is None:
+                    raise TypeError(f"[{type(op).__name__}.compute] expected an array, got None.")
         except AttributeError:
             _check_inputs(op, inputs)
             raise

@@ -219,6 +219,12 @@ def test_operator_base_classes_say_what_is_missing() -> None:
         def compute(self, a: Any) -> Any:
             return a
 
+    class Forgets(ndl.TensorOp):
+        def compute(self, a: Any) -> Any:
+            a + 1
+
+    with pytest.raises(TypeError, match=r"\[Forgets.compute\] expected an array, got None"):
+        Forgets()(leaf([1.0]))
     with pytest.raises(TypeError, match=r"\[Forward\] has no gradient"):
         Forward()(leaf([1.0])).backward()
 

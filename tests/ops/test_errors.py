@@ -1,6 +1,10 @@
 """Every mistake that a record lists gives its error, in the form `[op] expected, got, fix`."""
 
+import re
+
 import pytest
+
+import needle as ndl
 
 from .records import CREATION, RECORDS
 
@@ -21,3 +25,20 @@ def test_errors(record, case):
 def test_every_operator_has_an_error_case(record):
     scalar_forms = ("mul_scalar", "divide_scalar", "power_scalar")
     assert record.errors or record.name in scalar_forms
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: ndl.topk(x, 1.5), TypeError, "[topk] k must be a whole number, got 1.5"),
+        (lambda x: ndl.repeat(x, 1.5), TypeError, "[repeat] repeats must be a whole number"),
+        (lambda x: ndl.roll(x, 1.5), TypeError, "[roll] shifts must be a whole number"),
+        (lambda x: ndl.chunk(x, 1.5), TypeError, "[chunk] chunks must be a whole number"),
+        (lambda x: ndl.einsum(x, x), TypeError, "[einsum] expected subscripts like"),
+        (lambda x: ndl.var(x, ddof="a"), TypeError, "[var] the correction must be a number"),
+        (lambda x: ndl.pad(x.astype("int8"), 1, value=300), ValueError, "[pad] 300 does not fit"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(call, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        call(ndl.ones(3))

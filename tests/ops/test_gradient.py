@@ -79,3 +79,9 @@ def test_power_at_zero_to_the_zero_has_gradient_zero():
     ndl.power(a, b).sum().backward()
     assert a.grad.tolist() == [0, 1, 0]
     np.testing.assert_allclose(b.grad.numpy(), [0, 0, np.log(2)])
+
+
+def test_a_number_padded_has_a_gradient():
+    x = ndl.Tensor(3.0, dtype="float64")
+    ndl.pad(x, 1).backward()
+    assert x.grad.tolist() == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,14 @@ def check_tensor(op: str, x: Any) -> Tensor:
     raise TypeError(
         f"[{op}] expected a Tensor, got {type(x).__name__}; wrap it with needle.Tensor(...)."
     )
+
+
+def whole_number(op: str, name: str, value: Any) -> int:
+    """value as an int; 2.0 is not one."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"[{op}] {name} must be a whole number, got {value!r}.") from None
 
 
 def fit(gradient: Tensor, source: Tensor) -> Tensor:

@@ -49,6 +49,9 @@ def einsum(subscripts: str, *operands: Tensor) -> Tensor:
     einsum("ij,jk->ik", a, b) is a @ b; "ii->i" a diagonal; "...i,...i" a batched dot product.
     Without "->" the output has the labels that appear once, alphabetically, after those of "...".
     """
+    if not isinstance(subscripts, str):
+        got = type(subscripts).__name__
+        raise TypeError(f"[einsum] expected subscripts like 'ij,jk->ik' first, got {got}.")
     if not operands:
         raise ValueError(f"[einsum] expected operands for {subscripts!r}, got none.")
     shapes = [check_tensor("einsum", x).shape for x in operands]

@@ -12,7 +12,7 @@ from ..autograd import Tensor, TensorOp, TensorTuple, TensorTupleOp
 from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
 from ..ndarray.select import getitem
-from .common import Scalar, check_tensor, one_of
+from .common import Scalar, check_tensor, one_of, whole_number
 from .elementwise import astype
 from .indexing import take
 from .movement import broadcast_to, flip, reshape
@@ -35,7 +35,7 @@ class Pad(TensorOp):
         return F.pad(a, self.widths, self.value)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return crop(out_grad, self.widths)
+        return Crop(self.widths)(out_grad)
 
 
 class Crop(TensorOp):
@@ -74,6 +74,7 @@ def pad(a: Tensor, widths: Any, mode: str = "constant", value: Scalar = 0) -> Te
     if mode == "constant":
         if isinstance(value, float) and not dtype_of(a.dtype).is_floating:
             raise TypeError(f"[pad] expected a whole number for {a.dtype}, got {value}.")
+        F.check_fits("pad", dtype_of(a.dtype), value)
         return Pad(pairs, value)(a)
     if mode not in _BORDERS:
         known = ", ".join(("constant", *_BORDERS))
@@ -283,7 +284,7 @@ def array_split(
 
 def chunk(a: Tensor, chunks: int, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """PyTorch's chunk: sections of one size, the last one possibly shorter. Views."""
-    if chunks < 1:
+    if whole_number("chunk", "chunks", chunks) < 1:
         raise ValueError(f"[chunk] expected at least one chunk, got {chunks}.")
     axis = axis if dim is None else dim
     shape = check_tensor("chunk", a).shape
@@ -324,7 +325,7 @@ def repeat(
             raise ValueError(f"[repeat] expected one count or {n} of them, got {len(repeats)}.")
         positions = np.repeat(np.arange(n), repeats)
         return take(a, positions, axis)
-    if repeats < 0:
+    if whole_number("repeat", "repeats", repeats) < 0:
         raise ValueError(f"[repeat] expected a count >= 0, got {repeats}.")
     spread = broadcast_to(reshape(a, (*before, n, 1, *after)), (*before, n, repeats, *after))
     return reshape(spread, (*before, n * repeats, *after))
@@ -351,7 +352,7 @@ def roll(
     for i, step in zip(rolled, steps, strict=True):
         i = layout.normalize_axis(i, len(shape), "roll")
         n = shape[i]
-        cut = -step % n if n else 0
+        cut = -whole_number("roll", "shifts", step) % n if n else 0
         if cut:
             a = concatenate([piece(a, i, cut, n), piece(a, i, 0, cut)], i)
     return a

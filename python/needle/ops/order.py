@@ -6,7 +6,7 @@ from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F, layout, select
-from .common import check_tensor, constant, one_of
+from .common import check_tensor, constant, one_of, whole_number
 from .compare import isnan, where
 from .indexing import Gather, getitem
 
@@ -53,7 +53,7 @@ def topk(
 ) -> tuple[Tensor, Tensor]:
     """The k largest (smallest) elements along an axis, in order, and their positions."""
     x, axis = _flattened("topk", x, axis if dim is None else dim)
-    if not 0 <= k <= x.shape[axis]:
+    if not 0 <= whole_number("topk", "k", k) <= x.shape[axis]:
         raise ValueError(f"[topk] expected k from 0 to {x.shape[axis]} (axis {axis}), got {k}.")
     order = ArgSort(axis, largest)(x)
     first = getitem(order, (*[slice(None)] * axis, slice(k)))

@@ -161,7 +161,10 @@ class Std(Var):
 def _correction(op: str, correction: float | None, ddof: float | None) -> float:
     if correction is not None and ddof is not None:
         raise TypeError(f"[{op}] give one of correction and ddof, got {correction} and {ddof}.")
-    return correction if correction is not None else ddof if ddof is not None else 0
+    given = correction if correction is not None else ddof if ddof is not None else 0
+    if not isinstance(given, (int, float)):
+        raise TypeError(f"[{op}] the correction must be a number, got {given!r}.")
+    return given
 
 
 def var(

@@ -65,6 +65,12 @@ def test_softmax_loss_is_the_mean_over_one_hot_labels(problem) -> None:
     np.testing.assert_allclose(Z.grad.numpy(), (softmax(logits) - one_hot) / 47, **CLOSE)
 
 
+def test_softmax_loss_of_large_logits() -> None:
+    Z = ndl.Tensor(np.array([[1000.0, 0.0], [0.0, -1000.0]], np.float32))
+    loss = simple_ml.softmax_loss(Z, ndl.Tensor(np.eye(2, dtype=np.float32)))
+    np.testing.assert_allclose(loss.numpy(), 500.0)
+
+
 @pytest.mark.parametrize("lr, batch", [(0.1, 10), (0.3, 47), (0.2, 16)])
 def test_nn_epoch_returns_new_weights(problem, lr: float, batch: int) -> None:
     X, y, W1, W2 = problem

@@ -209,20 +209,20 @@ def test_training_lowers_the_error_and_keeps_parameters_float32(tmp_path: Path) 
     model = mlp_resnet.MLPResNet(784, 32, drop_prob=0.0)
     opt = ndl.optim.Adam(model.parameters(), lr=0.003)
     batches = loader(tmp_path, 25)
-    results = [mlp_resnet.epoch(batches, model, opt) for _ in range(12)]
-    assert results[-1][0] <= 0.1 and results[-1][1] < results[0][1] / 4
+    results = [mlp_resnet.epoch(batches, model, opt) for _ in range(8)]
+    assert results[-1][0] <= 0.2 and results[-1][1] < results[0][1] / 3
     assert {str(p.dtype) for p in model.parameters()} == {"float32"}
 
 
 @pytest.mark.parametrize("optimizer", [ndl.optim.Adam, ndl.optim.SGD])
 def test_live_tensors_do_not_grow_with_steps(tmp_path: Path, optimizer) -> None:
-    write_mnist(tmp_path, 60)
+    write_mnist(tmp_path, 30)
     model = mlp_resnet.MLPResNet(784, 16)
     opt = optimizer(model.parameters(), lr=0.01, weight_decay=0.01)
     gc.collect()
     others = ndl.autograd.TENSOR_COUNTER
     counts = []
-    for batch_size in (60, 10, 2):  # 1, 6 and 30 steps
+    for batch_size in (30, 10, 3):  # 1, 3 and 10 steps
         mlp_resnet.epoch(loader(tmp_path, batch_size), model, opt)
         gc.collect()
         counts.append(ndl.autograd.TENSOR_COUNTER - others)

@@ -29,7 +29,7 @@ from .graph import (
     propagate as propagate,
     set_grad_enabled as set_grad_enabled,
 )
-from .ndarray import abstract, bridge, functions, intake, mutation
+from .ndarray import abstract, bridge, functions, intake, mutation, select
 from .ndarray.array import NDArray
 
 if TYPE_CHECKING:
@@ -516,9 +516,11 @@ def compute_gradient_of_variables(
 ) -> None:
     """Reverse mode: set `.grad` on every node that output_tensor depends on.
 
-    A leaf's gradient is a node of the graph. What lies between keeps its gradient as plain data,
-    else every value would be in a cycle with its own gradient; with `create_graph=False`, none.
+    A leaf's gradient is a node of the graph, in memory of its own. What lies between keeps its
+    gradient as plain data, else every value would be in a cycle with its own gradient; with
+    `create_graph=False`, none.
     """
+    taken = {mutation.memory_id(out_grad.cached_data)}
 
     def store(node: Value, grad: Any) -> None:
         if node.op is not None and node is not output_tensor:
@@ -527,11 +529,29 @@ def compute_gradient_of_variables(
             grad = grad if LAZY_MODE else grad.detach()
         elif not node.requires_grad and node is not output_tensor:
             return
-        node.grad = node.grad + grad if accumulate and node.grad is not None else grad
+        if accumulate and node.grad is not None:
+            node.grad = node.grad + grad
+        else:
+            node.grad = grad if node.op is not None else in_own_memory(grad, taken)
 
     propagate([output_tensor], [out_grad], store, create_graph=create_graph)
     if create_graph and gc.isenabled():
         _collect_cycles()
+
+
+def in_own_memory(grad: Any, taken: set[int | None]) -> Any:
+    """grad, or a copy: writing into one leaf's gradient (`w.grad *= 2`) must change no other.
+
+    The gradient of a + b is one array for both, that of a sum repeats one element.
+    """
+    data = grad.cached_data
+    memory = mutation.memory_id(data)
+    if memory is None:
+        return grad
+    if memory in taken or select.has_overlap(data):
+        return grad.clone()
+    taken.add(memory)
+    return grad
 
 
 _collect_above = FEW_VALUES = 1000.0

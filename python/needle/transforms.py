@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .autograd import Tensor, TensorOp, TensorTuple, Value
+from .autograd import Tensor, TensorOp, TensorTuple, Value, in_own_memory
 from .dtype import dtype_of
 from .graph import (
     enable_grad,
@@ -24,7 +24,7 @@ from .graph import (
     propagate,
     set_grad_enabled,
 )
-from .ndarray import functions as F
+from .ndarray import functions as F, mutation
 from .ops.common import zeros_like
 from .ops.joining import stack
 from .ops.movement import reshape
@@ -146,6 +146,12 @@ def pull_back(
     return [found.get(id(x)) for x in inputs]
 
 
+def _given_out(found: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Value]) -> list[Tensor]:
+    """Adjoints as results: zeros for None, and each in memory of its own, to be written into."""
+    taken = {mutation.memory_id(u.cached_data) for u in seeds}
+    return [in_own_memory(g, taken) for g in _zeros_for_none(found, inputs)]
+
+
 def push_forward(
     outputs: Sequence[Value],
     inputs: Sequence[Value],
@@ -257,13 +263,9 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
             if isinstance(y, Tensor) and y.requires_grad
         ]
         create_graph = is_grad_enabled() and (recording.kept or any(u.requires_grad for u in given))
-        found = pull_back(
-            [y for y, _ in pairs],
-            [u for _, u in pairs],
-            recording.inputs,
-            create_graph=create_graph,
-        )
-        return with_leaves(primals, _zeros_for_none(found, recording.inputs))
+        seeds = [u for _, u in pairs]
+        found = pull_back([y for y, _ in pairs], seeds, recording.inputs, create_graph=create_graph)
+        return with_leaves(primals, _given_out(found, recording.inputs, seeds))
 
     results = (_released(recording, out), pull)
     return (*results, _released(recording, aux)) if has_aux else results
@@ -294,7 +296,7 @@ def value_and_grad(
         outputs = [value] if value.requires_grad else []
         seeds = [_filled(y.shape, 1, y) for y in outputs]
         found = pull_back(outputs, seeds, recording.inputs, create_graph=recording.kept)
-        gradients = with_leaves(primals, _zeros_for_none(found, recording.inputs))
+        gradients = with_leaves(primals, _given_out(found, recording.inputs, seeds))
         value, aux = _released(recording, (value, aux))
         return (value, aux) if has_aux else value, _as_given(gradients, argnums)
 

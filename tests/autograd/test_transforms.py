@@ -404,3 +404,14 @@ ONE = plain(1.0)
 def test_mistakes(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_results_do_not_share_memory() -> None:
+    a, b = ndl.tensor([1.0, 2.0]), ndl.tensor([3.0, 4.0])
+    by_a, by_b = ndl.grad(lambda a, b: (a + b).sum(), argnums=(0, 1))(a, b)
+    by_a *= 10
+    assert (by_a.tolist(), by_b.tolist()) == ([10, 10], [1, 1])
+    seed = ndl.ones(2)
+    by_a, by_b = ndl.vjp(lambda a, b: a + b, a, b)[1](seed)
+    by_a *= 10
+    assert (by_a.tolist(), by_b.tolist(), seed.tolist()) == ([10, 10], [1, 1], [1, 1])

@@ -114,6 +114,22 @@ def test_backward_refuses_data_that_was_replaced() -> None:
         y.backward()
 
 
+def test_leaves_do_not_share_the_memory_of_their_gradients() -> None:
+    a, b, seed = ndl.Tensor([1.0, 2.0]), ndl.Tensor([3.0, 4.0]), ndl.ones(2)
+    (a + b).backward(seed)
+    with ndl.no_grad():
+        a.grad *= 10
+        b.grad *= 3
+    assert (a.grad.tolist(), b.grad.tolist(), seed.tolist()) == ([10, 10], [3, 3], [1, 1])
+    a.sum().backward()  # one element, repeated
+    with ndl.no_grad():
+        a.grad[0] = 5.0
+    assert a.grad.tolist() == [5, 1]
+    (a * a + b).sum().backward()
+    a.grad.sum().backward()
+    assert a.grad.tolist() == [2, 2]
+
+
 def test_errors() -> None:
     with pytest.raises(TypeError, match=r"\[add\] the result is float64, .* fit into int64"):
         x = ndl.arange(3)

@@ -24,6 +24,11 @@ def _memory(data: Any) -> Any:
     return data._handle
 
 
+def memory_id(data: Any) -> int | None:
+    """The same number for all arrays that share memory; None for what is no array (yet)."""
+    return None if data is None or isinstance(data, tuple) else id(_memory(data))
+
+
 def note(data: Any, moment: int) -> None:
     """The memory of `data` was written at `moment`."""
     memory = _memory(data)

@@ -12,7 +12,7 @@ namespace needle {
 namespace {
 
 bool has_pending_signal() {
-  const nb::gil_scoped_acquire gil;
+  const GilAcquire gil;
   return PyErr_CheckSignals() != 0;  // leaves the exception set
 }
 
@@ -74,7 +74,7 @@ void bind_threads(nb::module_& m) {
           raise_value({"set_num_threads", nullptr}, "expected 1 to %d threads, got %lld", kMost,
                       static_cast<long long>(n));
         }
-        const nb::gil_scoped_release release;
+        const GilRelease release;
         set_num_threads(static_cast<int>(n));
       },
       nb::arg("count"));

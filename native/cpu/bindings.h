@@ -5,6 +5,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -56,12 +57,47 @@ nb::object new_buffer(int64_t size, DType dtype);
 nb::object adopt_buffer(Buffer&& buffer);
 void set_buffer_type(nb::handle type);
 
+// Takes the GIL by take(). When Python exits, it ends other threads (daemons) that ask for the GIL
+// by unwinding them, and C++ aborts the process on the way; such a thread sleeps here instead.
+template <class F>
+auto take_gil(F&& take) {
+  try {
+    return take();
+  } catch (...) {
+    for (;;) ::pause();
+  }
+}
+
+class GilRelease {
+ public:
+  GilRelease() : state_(PyEval_SaveThread()) {}
+  ~GilRelease() {
+    take_gil([this] { PyEval_RestoreThread(state_); });
+  }
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  PyThreadState* const state_;
+};
+
+class GilAcquire {
+ public:
+  GilAcquire() : state_(take_gil(PyGILState_Ensure)) {}
+  ~GilAcquire() { PyGILState_Release(state_); }
+  GilAcquire(const GilAcquire&) = delete;
+  GilAcquire& operator=(const GilAcquire&) = delete;
+
+ private:
+  const PyGILState_STATE state_;
+};
+
 // Runs a kernel; from `work` operations on without the GIL, so that other Python threads go on.
 template <class F>
 void run_kernel(int64_t work, F&& kernel) {
   constexpr int64_t kWorthReleasing = 32768;  // about 10 us
   if (work < kWorthReleasing) return kernel();
-  const nb::gil_scoped_release release;
+  const GilRelease release;
   restart_interrupt_clock();
   kernel();
 }

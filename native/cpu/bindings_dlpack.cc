@@ -45,7 +45,7 @@ struct Export {
   // Consumers call this from any thread, with or without the GIL.
   static void destroy(typename Kind::Managed* managed) {
     if (!Py_IsInitialized()) return;
-    const nb::gil_scoped_acquire gil;
+    const GilAcquire gil;
     delete static_cast<Export*>(managed->context);
   }
 

@@ -14,6 +14,10 @@ using RangeFn = void (*)(void* context, int64_t begin, int64_t end);
 // inside another parallel_for. Polls for Ctrl-C between pieces, and throws Interrupted.
 void parallel_for_range(int64_t n, int64_t grain, RangeFn fn, void* context);
 
+// For long loops on one thread: throws Interrupted after Ctrl-C, as parallel_for does. It reads the
+// clock (25 ns), and does nothing on the pool's own threads.
+void check_interrupt();
+
 template <class F>
 inline void parallel_for(int64_t n, int64_t grain, F&& body) {
   using Body = std::remove_reference_t<F>;

@@ -3,6 +3,7 @@
 #include "threads.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -29,6 +30,7 @@ constexpr auto kInterruptPeriod = std::chrono::milliseconds(50);
 std::atomic<bool (*)()> interrupt_hook{nullptr};
 thread_local Clock::time_point last_poll{};
 thread_local bool inside_parallel_for = false;
+thread_local bool is_worker = false;
 
 void poll_interrupt() {
   bool (*const hook)() = interrupt_hook.load(std::memory_order_relaxed);
@@ -74,6 +76,27 @@ struct Job {
       next.store(n, std::memory_order_relaxed);
     }
   }
+};
+
+// Threads started while this lives leave signals to the program's own threads: one that all of
+// those block (to wait for it with sigwait) would otherwise take its default action here, and end
+// it.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t mask;
+    sigfillset(&mask);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) {
+      sigdelset(&mask, fault);
+    }
+    pthread_sigmask(SIG_BLOCK, &mask, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
 };
 
 class Pool {
@@ -127,6 +150,8 @@ class Pool {
 
   // Fewer workers than asked for when the system refuses a thread: the caller does their share.
   void start_workers(int needed) {
+    if (static_cast<int>(workers_.size()) >= needed) return;
+    const BlockedSignals blocked;
     try {
       while (static_cast<int>(workers_.size()) < needed) {
         workers_.emplace_back([this] { serve(); });
@@ -148,7 +173,7 @@ class Pool {
   }
 
   void serve() {
-    inside_parallel_for = true;
+    inside_parallel_for = is_worker = true;
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       if (wanted_ == 0) {
@@ -226,6 +251,10 @@ void set_num_threads(int count) {
 void set_interrupt_hook(bool (*hook)()) { interrupt_hook = hook; }
 
 void restart_interrupt_clock() { last_poll = Clock::now(); }
+
+void check_interrupt() {
+  if (!is_worker) poll_interrupt();
+}
 
 void parallel_for_range(int64_t n, int64_t grain, RangeFn fn, void* context) {
   if (n <= 0) return;

@@ -161,18 +161,31 @@ print("all children computed")
     assert run_script(PRELUDE + script).strip() == "all children computed"
 
 
-def test_ctrl_c_stops_a_long_kernel():
-    # 2**44 elements, all of them the same one: it would take an hour.
-    script = """
+# Of 2**44 elements, all of them the same one: each would take an hour.
+ENDLESS = {
+    "many rows": """
 endless, out = Array(x._handle, (2**18, 2**26), (0, 0)), blank((2**18, 1))
+run = lambda: _native.reduce("sum", out, endless)
+""",
+    "one place": """
+zero = array(np.zeros(1, np.int64))
+endless, index = Array(x._handle, (2**44,), (0,)), Array(zero._handle, (2**44,), (0,))
+run = lambda: _native.scatter("add", blank((1,)), (index,), endless)
+""",
+}
+
+
+@pytest.mark.parametrize("kernel", ENDLESS)
+def test_ctrl_c_stops_a_long_kernel(kernel):
+    script = """
 try:
     print("started", flush=True)
-    _native.reduce("sum", out, endless)
+    run()
 except KeyboardInterrupt:
     print("interrupted" if compute() else "broken")
 """
     process = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + script],
+        [sys.executable, "-c", PRELUDE + ENDLESS[kernel] + script],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -193,3 +206,61 @@ time.sleep(0.5)
 print(time.process_time() - before)
 """
     assert float(run_script(PRELUDE + script)) < 0.02
+
+
+def test_a_signal_handler_may_multiply_while_a_product_is_computed():
+    script = """
+import signal
+a = array(np.random.default_rng(0).standard_normal((1600, 1600)).astype(np.float32))
+b = array(np.ones((300, 2000)))  # float64: wants more memory for its panels
+other, calls = blank((300, 300), "float64"), []
+
+def multiply(*_):
+    _native.matmul(other, b, Array(b._handle, b.shape[::-1], b.strides[::-1]))
+    calls.append(other.numpy())
+
+def product():
+    out = blank((1600, 1600))
+    _native.matmul(out, a, a)
+    return out.numpy()
+
+expected = product()
+signal.signal(signal.SIGALRM, multiply)
+same = True
+for _ in range(4):
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    same &= np.array_equal(product(), expected)
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(same, len(calls) > 0, all((c == 2000).all() for c in calls))
+"""
+    assert run_script(PRELUDE + script).split() == ["True"] * 3
+
+
+def test_daemon_threads_that_compute_do_not_abort_the_exit():
+    script = """
+def busy():
+    while True:
+        compute()
+
+for _ in range(3):
+    threading.Thread(target=busy, daemon=True).start()
+time.sleep(0.1)
+print("done")
+"""
+    assert run_script(PRELUDE + script).strip() == "done"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_workers_leave_signals_to_the_program():
+    script = """
+import signal
+before = set(os.listdir("/proc/self/task"))
+assert compute()
+workers = set(os.listdir("/proc/self/task")) - before
+for task in workers:
+    status = open(f"/proc/self/task/{task}/status").read()
+    blocked = int(status.split("SigBlk:")[1].split()[0], 16)
+    assert blocked >> (signal.SIGTERM - 1) & 1 and not blocked >> (signal.SIGSEGV - 1) & 1
+print(len(workers), not signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+    assert run_script(PRELUDE + script).split() == ["3", "True"]

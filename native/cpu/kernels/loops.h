@@ -204,6 +204,16 @@ void for_each_run(const Nest<N>& nest, int64_t begin, int64_t end, F&& body) {
   }
 }
 
+// Calls body(begin, end) for stretches of [0, n), and notices Ctrl-C between them.
+template <class F>
+inline void for_each_stretch(int64_t n, F&& body) {
+  constexpr int64_t kStretch = 1 << 18;
+  for (int64_t begin = 0; begin < n; begin += kStretch) {
+    if (begin > 0) check_interrupt();
+    body(begin, min_of(n, begin + kStretch));
+  }
+}
+
 inline int64_t byte_stride(const View& v, int axis) { return v.strides[axis] * item_size(v.dtype); }
 
 // Reads n elements that lie `stride` bytes apart into tile; and the reverse.

@@ -362,14 +362,16 @@ void best_of_columns(const AxisWalk& walk, const Source<T>& source, const char* 
     best[i] = x[i];
     index[i] = 0;
   }
-  for (int64_t row = 1; row < walk.n; ++row) {
-    x = source.tile(from + row * walk.axis[0], walk.steps[0], n, buffer);
-    for (int64_t i = 0; i < n; ++i) {
-      const bool wins = beats<Op>(x[i], best[i]);
-      best[i] = wins ? x[i] : best[i];
-      index[i] = wins ? row : index[i];
+  for_each_stretch(walk.n, [&](int64_t begin, int64_t end) {
+    for (int64_t row = max_of(1, begin); row < end; ++row) {
+      x = source.tile(from + row * walk.axis[0], walk.steps[0], n, buffer);
+      for (int64_t i = 0; i < n; ++i) {
+        const bool wins = beats<Op>(x[i], best[i]);
+        best[i] = wins ? x[i] : best[i];
+        index[i] = wins ? row : index[i];
+      }
     }
-  }
+  });
   store_tile<int64_t>(to, walk.steps[1], index, n);
 }
 
@@ -416,29 +418,44 @@ void arg_reduce_with(const View& out, const View& a, int axis) {
   });
 }
 
+// Running totals of n neighbouring outputs, a row of them at a time.
+template <class Op, class Out, class T>
+void scan_columns(const AxisWalk& walk, const Source<T>& source, const char* from, char* to,
+                  int64_t n) {
+  T acc[kTile], buffer[kTile];
+  for (int64_t i = 0; i < n; ++i) acc[i] = Op::template identity<T>();
+  for_each_stretch(walk.n, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const char* const x = from + row * walk.axis[0];
+      reduce_row<Op>(acc, source.tile(x, walk.steps[0], n, buffer), n);
+      store_tile<Out>(to + row * walk.axis[1], walk.steps[1], acc, n);
+    }
+  });
+}
+
+template <class Op, class Out, class T>
+void scan_row(const AxisWalk& walk, const Source<T>& source, const char* from, char* to) {
+  T acc[kTile], buffer[kTile];
+  T total = Op::template identity<T>();
+  for_each_stretch(walk.n, [&](int64_t begin, int64_t end) {
+    for (int64_t start = begin; start < end; start += kTile) {
+      const int64_t count = min_of(kTile, end - start);
+      const T* const x = source.tile(from + start * walk.axis[0], walk.axis[0], count, buffer);
+      for (int64_t i = 0; i < count; ++i) acc[i] = total = Op::apply(total, x[i]);
+      store_tile<Out>(to + start * walk.axis[1], walk.axis[1], acc, count);
+    }
+  });
+}
+
 template <class Op, class T, class As, class Out>
 void scan_as(const View& out, const View& a, int axis) {
   const AxisWalk walk(out, a, axis);
   const Source<T> source = source_of<T, As>(a.dtype);
   walk.for_each_tile([&](int64_t from, int64_t to, int64_t n) {
-    T acc[kTile], buffer[kBlock];
-    static_assert(kTile <= kBlock);
     if (walk.by_columns) {
-      for (int64_t i = 0; i < n; ++i) acc[i] = Op::template identity<T>();
-      for (int64_t row = 0; row < walk.n; ++row) {
-        const char* x = a.data + from + row * walk.axis[0];
-        reduce_row<Op>(acc, source.tile(x, walk.steps[0], n, buffer), n);
-        store_tile<Out>(out.data + to + row * walk.axis[1], walk.steps[1], acc, n);
-      }
-      return;
-    }
-    T total = Op::template identity<T>();
-    for (int64_t start = 0; start < walk.n; start += kTile) {
-      const int64_t count = min_of(kTile, walk.n - start);
-      const char* x = a.data + from + start * walk.axis[0];
-      const T* tile = source.tile(x, walk.axis[0], count, buffer);
-      for (int64_t i = 0; i < count; ++i) acc[i] = total = Op::apply(total, tile[i]);
-      store_tile<Out>(out.data + to + start * walk.axis[1], walk.axis[1], acc, count);
+      scan_columns<Op, Out>(walk, source, a.data + from, out.data + to, n);
+    } else {
+      scan_row<Op, Out>(walk, source, a.data + from, out.data + to);
     }
   });
 }

@@ -68,7 +68,7 @@ Source<uint8_t> truth_of(const View& a) { return source_of<uint8_t, bool_t>(a.dt
 
 int64_t count_true(const uint8_t* truth, int64_t n) {
   int64_t count = 0;
-  for (int64_t i = 0; i < n; ++i) count += truth[i];
+  for (int64_t i = 0; i < n; ++i) count += truth[i] != 0;
   return count;
 }
 

@@ -72,9 +72,11 @@ template <class Key>
 Entry<Key>* radix_sort(Entry<Key>* entries, Entry<Key>* spare, int64_t n) {
   constexpr int kDigits = sizeof(Key);
   int64_t counts[kDigits][256] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    for (int d = 0; d < kDigits; ++d) ++counts[d][entries[i].key >> (8 * d) & 255];
-  }
+  for_each_stretch(n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int d = 0; d < kDigits; ++d) ++counts[d][entries[i].key >> (8 * d) & 255];
+    }
+  });
   for (int d = 0; d < kDigits; ++d) {
     int64_t* const starts = counts[d];
     if (starts[entries[0].key >> (8 * d) & 255] == n) continue;
@@ -84,9 +86,11 @@ Entry<Key>* radix_sort(Entry<Key>* entries, Entry<Key>* spare, int64_t n) {
       starts[digit] = next;
       next += count;
     }
-    for (int64_t i = 0; i < n; ++i) {
-      spare[starts[entries[i].key >> (8 * d) & 255]++] = entries[i];
-    }
+    for_each_stretch(n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        spare[starts[entries[i].key >> (8 * d) & 255]++] = entries[i];
+      }
+    });
     Entry<Key>* const sorted = spare;
     spare = entries;
     entries = sorted;

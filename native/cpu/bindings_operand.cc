@@ -59,15 +59,17 @@ bool extent(const View& view, int64_t offset, int64_t* lowest, int64_t* highest)
   return true;
 }
 
-// Refuses shapes whose number of elements does not fit an int64 (axes of 0 apart, as NumPy does).
+// Refuses shapes of so many elements (axes of 0 apart, as NumPy does) that kernels could not count
+// the bytes of several such arrays in an int64. Gives whether the view is empty.
 bool check_shape(const View& view, Site site) {
+  constexpr int64_t kMost = int64_t{1} << 56;
   bool is_empty = false;
   int64_t size = 1;
   for (int d = 0; d < view.ndim; ++d) {
     const int64_t n = view.shape[d];
     if (n < 0) raise_value(site, "negative size in shape %s", shape_text(view).c_str());
     if (n == 0) is_empty = true;
-    if (n != 0 && __builtin_mul_overflow(size, n, &size)) {
+    if (n != 0 && (__builtin_mul_overflow(size, n, &size) || size > kMost)) {
       raise_value(site, "shape %s has too many elements", shape_text(view).c_str());
     }
   }
@@ -133,6 +135,7 @@ int64_t read_int(nb::handle value, Site site, const char* what) {
   } else {
     PyObject* const index = PyNumber_Index(value.ptr());
     if (index == nullptr) {
+      if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
       PyErr_Clear();
       raise_type(site, "%s must be int, got %s", what, Py_TYPE(value.ptr())->tp_name);
     }
@@ -221,7 +224,8 @@ View broadcast(const View& view, const int64_t* shape, int ndim, Site site) {
     const bool is_new = d < added;
     const int64_t n = is_new ? 1 : view.shape[d - added];
     result.shape[d] = shape[d];
-    result.strides[d] = is_new || (n == 1 && shape[d] != 1) ? 0 : view.strides[d - added];
+    // Stride 0 means one element for all, so an axis without any has another.
+    result.strides[d] = n == 0 ? 1 : is_new || n != shape[d] ? 0 : view.strides[d - added];
     fits = n == shape[d] || n == 1;
   }
   if (!fits) {

@@ -5,7 +5,7 @@ import pytest
 
 from needle import _native
 
-from .helpers import array
+from .helpers import Array, array, blank
 
 MEGABYTE = 1 << 20
 
@@ -75,3 +75,17 @@ def test_bad_sizes_are_refused():
         _native.empty(1 << 64, "float32")
     with pytest.raises(TypeError, match=r"\[empty\] unknown dtype 'float99'"):
         _native.empty(1, "float99")
+
+
+@pytest.mark.parametrize("k", [2**57, 2**62, 2**63 - 1])
+def test_shapes_whose_bytes_cannot_be_counted_are_refused(k):
+    one = array(np.ones(1, np.float32))
+    row, column = Array(one._handle, (1, k), (0, 0)), Array(one._handle, (k, 1), (0, 0))
+    with pytest.raises(ValueError, match=r"\[matmul\] a: shape \(1, \d+\) has too many elements"):
+        _native.matmul(blank((1, 1)), row, column)
+
+
+def test_an_empty_index_of_stride_0_is_not_read():
+    target, empty = array(np.ones((7, 3), np.float32)), Array(_native.empty(0, "int64"), (0,), (0,))
+    _native.scatter("set", target, (empty,), blank((0, 3)))
+    np.testing.assert_array_equal(target.numpy(), 1)

@@ -118,6 +118,19 @@ def test_indices_outside_are_refused_before_anything_is_written(device, value):
         np.testing.assert_array_equal(whole_memory(array), target_before)
 
 
+@on_devices
+def test_indices_that_meet_no_position_are_refused_too(device):
+    for d in (device, ndl.cpu_numpy()):
+        good, bad = (Spec(np.array([v]), int64).on(d) for v in (6, 7))
+        array = Spec(draw(float32, (7, 3), 1), float32).on(d)
+        nothing = blank((0, 3), float32).on(d)
+        d.mod.gather(nothing, array, (good,))
+        with pytest.raises(IndexError, match=r"\[index\] index 7 is out of bounds .*7"):
+            d.mod.gather(nothing, array, (bad,))
+        with pytest.raises(IndexError, match=r"\[index\] index 7 is out of bounds .*7"):
+            d.mod.scatter("set", array, (bad,), nothing)
+
+
 # Order ------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ constexpr int64_t kBlock = 256;      // positions resolved at once
 struct Index {
   const char* data;
   Nest<1> nest;
+  Nest<1> distinct;  // without the axes along which it is broadcast
   int64_t size, stride;
 };
 
@@ -28,7 +29,9 @@ class Positions {
       Index& index = indices_[k];
       index.data = indices[k].data;
       for (int axis = 0; axis < indices[k].ndim; ++axis) {
-        index.nest.push(indices[k].shape[axis], {byte_stride(indices[k], axis)});
+        const int64_t n = indices[k].shape[axis], stride = byte_stride(indices[k], axis);
+        index.nest.push(n, {stride});
+        if (stride != 0) index.distinct.push(n, {stride});
       }
       index.size = indexed.shape[k];
       index.stride = byte_stride(indexed, k);
@@ -38,18 +41,19 @@ class Positions {
 
   int64_t size() const { return size_; }
 
-  // Throws for the first index outside its axis.
+  // Throws for the first index outside its axis, also when it is broadcast to no positions at all.
   void check() const {
     for (int k = 0; k < count_; ++k) {
       bool is_bad = false;
-      parallel_for(size_, kGrain, [&](int64_t begin, int64_t end) {
+      parallel_for(indices_[k].distinct.size, kGrain, [&](int64_t begin, int64_t end) {
         if (has_bad(indices_[k], begin, end)) __atomic_store_n(&is_bad, true, __ATOMIC_RELAXED);
       });
       if (is_bad) throw_first_bad(k);
     }
   }
 
-  // offsets[i] = the byte offset in the indexed array of position begin + i.
+  // offsets[i] = the byte offset in the indexed array of position begin + i. Another thread may
+  // have written to an index array since check(): what is outside now means place 0.
   void resolve(int64_t* offsets, int64_t begin, int64_t end) const {
     for (int64_t i = 0; i < end - begin; ++i) offsets[i] = 0;
     for (int k = 0; k < count_; ++k) {
@@ -58,7 +62,8 @@ class Positions {
         int64_t* const to = offsets + (j - begin);
         for (int64_t i = 0; i < n; ++i) {
           const int64_t value = value_at(index, at[0] + i * strides[0]);
-          to[i] += (value < 0 ? value + index.size : value) * index.stride;
+          const int64_t place = value < 0 ? value + index.size : value;
+          to[i] += (place >= 0) & (place < index.size) ? place * index.stride : 0;
         }
       });
     }
@@ -73,7 +78,7 @@ class Positions {
 
   static bool has_bad(const Index& index, int64_t begin, int64_t end) {
     int64_t bad = 0;
-    for_each_run(index.nest, begin, end, [&](auto& at, auto& strides, int64_t, int64_t n) {
+    for_each_run(index.distinct, begin, end, [&](auto& at, auto& strides, int64_t, int64_t n) {
       for (int64_t i = 0; i < n; ++i) {
         bad |= is_outside(value_at(index, at[0] + i * strides[0]), index.size);
       }
@@ -83,7 +88,8 @@ class Positions {
 
   void throw_first_bad(int k) const {
     const Index& index = indices_[k];
-    for_each_run(index.nest, 0, size_, [&](auto& at, auto& strides, int64_t, int64_t n) {
+    const int64_t count = index.distinct.size;
+    for_each_run(index.distinct, 0, count, [&](auto& at, auto& strides, int64_t, int64_t n) {
       for (int64_t i = 0; i < n; ++i) {
         const int64_t value = value_at(index, at[0] + i * strides[0]);
         if (is_outside(value, index.size)) throw_index_error(k, value, index.size);
@@ -175,7 +181,8 @@ template <class F>
 void for_each_position(const Positions& positions, const Nest<1>& leading, int64_t begin,
                        int64_t end, F&& body) {
   int64_t offsets[kBlock];
-  for (; begin < end; begin += kBlock) {
+  for (const int64_t first = begin; begin < end; begin += kBlock) {
+    if (begin > first) check_interrupt();
     const int64_t stop = min_of(end, begin + kBlock);
     positions.resolve(offsets, begin, stop);
     for_each_run(leading, begin, stop, [&](auto& at, auto& strides, int64_t j, int64_t n) {

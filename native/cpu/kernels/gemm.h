@@ -6,6 +6,7 @@
 #pragma once
 
 #include "loops.h"
+#include "transpose.h"
 #include "vec.h"
 
 namespace needle {
@@ -89,50 +90,6 @@ PanelFn<T> panel_kernel(int64_t rows, bool one_vector) {
   return one_vector ? multiply_panels<T, Rows, 1> : multiply_panels<T, Rows, kColVecs>;
 }
 
-// to[k * width + i] = row i's element k, for a block of 16 bytes by as many rows.
-template <class T>
-[[gnu::always_inline]] inline void transpose_block(T* to, int64_t width, const char* from,
-                                                   int64_t row_stride) {
-  typedef T V __attribute__((vector_size(16)));
-  constexpr int kSide = 16 / sizeof(T);
-  V row[kSide];
-  for (int i = 0; i < kSide; ++i) __builtin_memcpy(&row[i], from + i * row_stride, 16);
-  const auto put = [&](int k, V column) { __builtin_memcpy(to + k * width, &column, 16); };
-  if constexpr (kSide == 4) {
-    typedef int32_t Order __attribute__((vector_size(16)));
-    const V ab_low = __builtin_shuffle(row[0], row[1], Order{0, 4, 1, 5});
-    const V cd_low = __builtin_shuffle(row[2], row[3], Order{0, 4, 1, 5});
-    const V ab_high = __builtin_shuffle(row[0], row[1], Order{2, 6, 3, 7});
-    const V cd_high = __builtin_shuffle(row[2], row[3], Order{2, 6, 3, 7});
-    put(0, __builtin_shuffle(ab_low, cd_low, Order{0, 1, 4, 5}));
-    put(1, __builtin_shuffle(ab_low, cd_low, Order{2, 3, 6, 7}));
-    put(2, __builtin_shuffle(ab_high, cd_high, Order{0, 1, 4, 5}));
-    put(3, __builtin_shuffle(ab_high, cd_high, Order{2, 3, 6, 7}));
-  } else {
-    typedef int64_t Order __attribute__((vector_size(16)));
-    put(0, __builtin_shuffle(row[0], row[1], Order{0, 2}));
-    put(1, __builtin_shuffle(row[0], row[1], Order{1, 3}));
-  }
-}
-
-// Rows of contiguous Ts become columns of the panel.
-template <class T>
-void transpose_panel(T* panel, const char* from, int64_t row_stride, int64_t n, int64_t width,
-                     int64_t depth) {
-  constexpr int64_t kSide = 16 / sizeof(T);
-  const int64_t even_rows = n / kSide * kSide, even_depth = depth / kSide * kSide;
-  for (int64_t i = 0; i < even_rows; i += kSide) {
-    const char* const rows = from + i * row_stride;
-    for (int64_t k = 0; k < even_depth; k += kSide) {
-      transpose_block(panel + k * width + i, width, rows + k * sizeof(T), row_stride);
-    }
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    const T* const row = reinterpret_cast<const T*>(from + i * row_stride);
-    for (int64_t k = i < even_rows ? even_depth : 0; k < depth; ++k) panel[k * width + i] = row[k];
-  }
-}
-
 // panel[k * width + i] = element i along `across` and k along `along`, i < n <= Width. Panels of A
 // are as wide as they have rows; those of B are padded with zeros to Width.
 template <class T, int Width>
@@ -145,7 +102,7 @@ void pack_panel(T* panel, const Source<T>& source, const char* from, int64_t acr
       __builtin_memcpy(panel + k * Width, from + k * along, Width * kSize);
     }
   } else if (source.is_plain && along == kSize) {
-    transpose_panel(panel, from, across, n, width, depth);
+    transpose(panel, width, from, across, n, depth);
   } else if (length_of(across) < length_of(along)) {
     for (int64_t k = 0; k < depth; ++k) {
       source.load(panel + k * width, from + k * along, across, n);
@@ -163,27 +120,50 @@ void pack_panel(T* panel, const Source<T>& source, const char* from, int64_t acr
   }
 }
 
-// Memory that a thread keeps for its next multiplication: fresh pages would cost more than packing.
-struct Workspace {
+// 64-byte-aligned memory. Each thread keeps some for its next multiplication: fresh pages would
+// cost more than packing.
+struct Memory {
   void* data = nullptr;
   int64_t bytes = 0;
-  ~Workspace() { ::operator delete(data, std::align_val_t{64}); }
-};
-thread_local Workspace thread_workspace;
+  ~Memory() { ::operator delete(data, std::align_val_t{64}); }
 
-template <class T>
-T* workspace(int64_t count) {
-  const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
-  Workspace& kept = thread_workspace;
-  if (kept.bytes < bytes) {
-    ::operator delete(kept.data, std::align_val_t{64});
-    kept.data = nullptr;
-    kept.bytes = 0;
-    kept.data = ::operator new(bytes, std::align_val_t{64});
-    kept.bytes = bytes;
+  void swap(Memory& other) {
+    void* const other_data = other.data;
+    const int64_t other_bytes = other.bytes;
+    other.data = data;
+    other.bytes = bytes;
+    data = other_data;
+    bytes = other_bytes;
   }
-  return static_cast<T*>(kept.data);
-}
+};
+thread_local Memory kept_memory;
+
+// Memory for one multiplication: what the thread keeps, taken for as long as this lives. A signal
+// handler that multiplies between the pieces of another product finds none, and gets its own.
+class Workspace {
+ public:
+  explicit Workspace(int64_t bytes) {
+    memory_.swap(kept_memory);
+    if (memory_.bytes >= bytes) return;
+    Memory().swap(memory_);
+    memory_.data = ::operator new(bytes, std::align_val_t{64});
+    memory_.bytes = bytes;
+  }
+  ~Workspace() {
+    constexpr int64_t kMostKept = 1 << 26;  // packed panels and sums take at most 40 MB
+    if (memory_.bytes <= kMostKept) memory_.swap(kept_memory);
+  }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(memory_.data);
+  }
+
+ private:
+  Memory memory_;
+};
 
 // One multiplication of m x k by k x n.
 template <class T>
@@ -200,7 +180,8 @@ class Gemm {
     const int64_t rows = min_of(m_, kRegionRows), cols = padded_cols(min_of(n_, kRegionCols));
     const int64_t sums = out_.is_plain ? 0 : rows * cols;
     const int64_t packed_cols = reads_b_in_place_ ? kCols<T> : cols;
-    sums_ = workspace<T>(sums + (packed_cols + rows) * max_depth_);
+    const Workspace workspace((sums + (packed_cols + rows) * max_depth_) * kSize);
+    sums_ = workspace.template as<T>();
     packed_b_ = sums_ + sums;
     packed_a_ = packed_b_ + packed_cols * max_depth_;
     for (row0_ = 0; row0_ < m_; row0_ += kRegionRows) {

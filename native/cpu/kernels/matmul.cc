@@ -124,7 +124,8 @@ void row_times_rows(const Product<T>& p, const T* x) {
 
 template <class T>
 void multiply_few_rows(const Product<T>& p, bool by_dots) {
-  T* const buffer = workspace<T>(p.m * p.k);
+  const Workspace workspace(p.m * p.k * static_cast<int64_t>(sizeof(T)));
+  T* const buffer = workspace.template as<T>();
   const T* x = buffer;
   if (p.m == 1) {
     x = p.a.source.tile(p.a.data, p.a.col_stride, p.k, buffer);

@@ -189,7 +189,7 @@ NEEDLE_INLINE double sigmoid(double x) {
 }
 
 // Floating: our own float32 functions. At most 2 ulp from the true value, infinities, NaN and
-// subnormals included; tests/native/test_elementwise_accuracy.py holds them to it.
+// subnormals included; tests/native/test_accuracy.py holds them to it.
 
 // exp(x) = 2^n e^r with n whole and |r| <= ln(2) / 2.
 NEEDLE_INLINE float exp(float x) {

@@ -3,6 +3,7 @@
 
 #include "convert.h"
 #include "tile.h"
+#include "transpose.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
@@ -55,10 +56,24 @@ NEEDLE_INLINE void cast_row(To* to, int64_t to_step, const From* from, int64_t s
   for (int64_t i = 0; i < n; ++i) to[i * to_step] = cast<To>(from[i * step]);
 }
 
+// May blocks be transposed by moving elements of 4 or 8 bytes, and is it worth it for this one?
+template <class To, class From>
+constexpr bool is_movable = std::is_same_v<To, From> && sizeof(To) >= 4;
+
+bool is_transposed(Steps steps, Block block) {
+  return steps.row == 1 && steps.col != 1 && block.rows >= 4 && block.cols >= 4;
+}
+
 template <class To, class From>
 void load(void* tile, const char* from, Steps steps, Block block) {
   To* to = static_cast<To*>(tile);
   const From* row = reinterpret_cast<const From*>(from);
+  if constexpr (is_movable<To, From>) {
+    if (is_transposed(steps, block)) {
+      return transpose(to, block.cols, from, steps.col * int64_t{sizeof(From)}, block.cols,
+                       block.rows);
+    }
+  }
   for (int64_t r = 0; r < block.rows; ++r, to += block.cols, row += steps.row) {
     cast_row(to, 1, row, steps.col, block.cols);
   }
@@ -77,6 +92,12 @@ template <class T>
 void copy_bits(char* to, Steps to_steps, const char* from, Steps steps, Block block) {
   T* to_row = reinterpret_cast<T*>(to);
   const T* row = reinterpret_cast<const T*>(from);
+  if constexpr (is_movable<T, T>) {
+    if (to_steps.col == 1 && is_transposed(steps, block)) {
+      return transpose(to_row, to_steps.row, from, steps.col * int64_t{sizeof(T)}, block.cols,
+                       block.rows);
+    }
+  }
   for (int64_t r = 0; r < block.rows; ++r, to_row += to_steps.row, row += steps.row) {
     if (to_steps.col == 1 && steps.col == 1) {
       __builtin_memmove(to_row, row, static_cast<size_t>(block.cols) * sizeof(T));

@@ -520,6 +520,8 @@ def compute_gradient_of_variables(
     gradient as plain data, else every value would be in a cycle with its own gradient; with
     `create_graph=False`, none.
     """
+    if create_graph and gc.isenabled():
+        _collect_cycles()
     taken = {mutation.memory_id(out_grad.cached_data)}
 
     def store(node: Value, grad: Any) -> None:
@@ -535,8 +537,6 @@ def compute_gradient_of_variables(
             node.grad = grad if node.op is not None else in_own_memory(grad, taken)
 
     propagate([output_tensor], [out_grad], store, create_graph=create_graph)
-    if create_graph and gc.isenabled():
-        _collect_cycles()
 
 
 def in_own_memory(grad: Any, taken: set[int | None]) -> Any:
@@ -555,20 +555,27 @@ def in_own_memory(grad: Any, taken: set[int | None]) -> Any:
 
 
 _collect_above = FEW_VALUES = 1000.0
+_collect_above_bytes = FEW_BYTES = 2.0**28
 
 
 def _collect_cycles() -> None:
-    """Free values that only their own gradients hold.
+    """Free values of earlier steps that only their own gradients hold.
 
     x.grad is a node of the graph and leads to x: a cycle, left to Python's collector, which counts
-    objects and not their bytes. So it is asked when the number of values has doubled: for the young
-    generations, since a step's values are there and that takes a tenth of the time, then for all.
-    The limit sinks slowly, so that one large graph does not raise it for good.
+    objects and not their bytes. So it is asked when the values or their bytes have doubled: for the
+    young generations, since a step's values are there and that takes a tenth of the time, then for
+    all. The limits sink slowly, so that one large graph does not raise them for good.
     """
-    global _collect_above
+    global _collect_above, _collect_above_bytes
     _collect_above = max(FEW_VALUES, 0.95 * _collect_above)
-    if _collect_above < TENSOR_COUNTER:
+    _collect_above_bytes = max(FEW_BYTES, 0.95 * _collect_above_bytes)
+    if _too_many():
         gc.collect(1)
-        if _collect_above < TENSOR_COUNTER:
+        if _too_many():
             gc.collect()
             _collect_above = 2.0 * TENSOR_COUNTER
+            _collect_above_bytes = 2.0 * _native.memory_stats()["live"]
+
+
+def _too_many() -> bool:
+    return TENSOR_COUNTER > _collect_above or _native.memory_stats()["live"] > _collect_above_bytes

@@ -506,3 +506,16 @@ def test_nonzero(case: Any) -> None:
     if x.ndim:
         for ours, theirs in zip(x.nonzero(as_tuple=True), np.nonzero(values), strict=True):
             np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+def test_recorded_assignment_to_a_view_is_refused():
+    """It would make a new value for the view and leave the viewed tensor as it was."""
+    y = ndl.Tensor([1.0, 2.0, 3.0]) * 1
+    part = y[1:]
+    with pytest.raises(ValueError, match=r"\[setitem\] .* got a view \(2,\) of another"):
+        part[0] = 10.0
+    buffer = ndl.zeros(2, 2)
+    with pytest.raises(ValueError, match=r"\[setitem\] .* got a view \(2,\) of another"):
+        buffer[0][...] = ndl.Tensor([1.0, 2.0])
+    buffer[0, :] = ndl.Tensor([1.0, 2.0])
+    np.testing.assert_array_equal(buffer.numpy(), [[1, 2], [0, 0]])

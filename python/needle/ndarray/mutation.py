@@ -29,6 +29,17 @@ def memory_id(data: Any) -> int | None:
     return None if data is None or isinstance(data, tuple) else id(_memory(data))
 
 
+def is_view(data: Any, other: Any) -> bool:
+    """Do both show the same memory, but not the same elements in the same order?"""
+    same_memory = memory_id(data) == memory_id(other)
+    return same_memory and (data.shape, data.strides) != (other.shape, other.strides)
+
+
+def is_part(data: Any) -> bool:
+    """Is there more in its memory than this array shows?"""
+    return bool(_memory(data).size != data.size)
+
+
 def note(data: Any, moment: int) -> None:
     """The memory of `data` was written at `moment`."""
     memory = _memory(data)

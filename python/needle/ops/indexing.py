@@ -13,7 +13,7 @@ import numpy as np
 
 from ..autograd import Tensor, TensorOp, after_write, before_write, is_grad_enabled
 from ..dtype import dtype_of
-from ..ndarray import functions as F, layout, select
+from ..ndarray import functions as F, layout, mutation, select
 from ..ndarray.array import NDArray
 from ..ndarray.layout import Shape
 from ..rebinding import become
@@ -176,12 +176,25 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     value = constant(value, x, "setitem")
     has_history = x.requires_grad and not x.is_leaf()
     if is_grad_enabled() and (value.requires_grad or has_history):
+        _refuse_view(x)
         return become(x, SetItem(template), value, *arrays)
     before_write()
     data = writable("setitem", x)
     filled = _filled(template, [i.realize_cached_data() for i in arrays])
     select.setitem(data, filled, value.realize_cached_data())
     after_write(x)
+
+
+def _refuse_view(x: Tensor) -> None:
+    """A recorded assignment makes a new value: it would not reach what x is a view of."""
+    data = x.realize_cached_data()
+    sources = (source.cached_data for source in x.inputs)
+    if mutation.is_part(data) or any(mutation.is_view(data, source) for source in sources):
+        raise ValueError(
+            f"[setitem] expected a tensor with its own memory, got a view {x.shape} of another, "
+            "which a recorded assignment would not change; assign to that one (y[1, 0] = v, not "
+            "y[1][0] = v), or to a copy (x = x.clone())."
+        )
 
 
 def writable(op: str, x: Tensor) -> Any:

@@ -138,10 +138,11 @@ def run_train(options: Namespace) -> int:
         run.create(settings, task.facts)
     parameters = sum(p.size for p in trainer.model.parameters())
     print(task.describe())
+    epochs = f"{settings.epochs} epoch{'s' if settings.epochs > 1 else ''}"
+    batches = len(trainer.train_loader)  # type: ignore[arg-type]
     print(
-        f"{settings.model}: {parameters:,} parameters; {settings.epochs} epochs of "
-        f"{len(trainer.train_loader)} batches of {settings.batch_size}, learning rate "  # type: ignore[arg-type]
-        f"{settings.lr:g}, seed {settings.seed}",
+        f"{settings.model}: {parameters:,} parameters; {epochs} of {batches} batches of "
+        f"{settings.batch_size}, learning rate {settings.lr:g}, seed {settings.seed}",
         flush=True,
     )
     try:

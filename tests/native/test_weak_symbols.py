@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OBJECTS = sorted(ROOT.glob("build/CMakeFiles/needle_*.dir/native/cpu/kernels/*.o"))
+BUILDS = ("build", "build/for.venv")  # pip's and make's
+OBJECTS = sorted(
+    path
+    for build in BUILDS
+    for path in (ROOT / build).glob("CMakeFiles/needle_*.dir/native/cpu/kernels/*.o")
+)
 WEAK = set("WwVvu")
 HARMLESS = {"DW.ref.__gxx_personality_v0"}  # a pointer, the same in every object
 

@@ -578,4 +578,4 @@ def _collect_cycles() -> None:
 
 
 def _too_many() -> bool:
-    return TENSOR_COUNTER > _collect_above or _native.memory_stats()["live"] > _collect_above_bytes
+    return _collect_above < TENSOR_COUNTER or _native.memory_stats()["live"] > _collect_above_bytes

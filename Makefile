@@ -8,6 +8,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PYTEST := $(PY) -m pytest -q -n $(JOBS)
 SOURCES := CMakeLists.txt pyproject.toml $(shell find native -type f)
+PACKAGES := $(shell find python/needle -name __init__.py)
 
 # Tests that run once more on each instruction set, and with tensors over plain NumPy arrays.
 NATIVE_TESTS := tests/parity tests/native
@@ -105,8 +106,8 @@ endef
 .venv-asan/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_SANITIZE=address,undefined
 .venv-tsan/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_SANITIZE=thread
 
-# Editable: Python files are used where they lie, and only native sources need this again.
-%/installed: $(SOURCES) | %/with-build
+# Editable: Python files are used where they lie; native sources and new packages need this again.
+%/installed: $(SOURCES) $(PACKAGES) | %/with-build
 	@echo "$*: building and installing needle (minutes the first time)"
 	@$*/bin/python -m pip install -q --no-build-isolation -Cbuild-dir=build/for$* $(BUILD_OPTIONS) -e .
 	@$*/bin/python -m compileall -q python/needle

@@ -30,7 +30,6 @@ RUNS = {  # quick settings, and the last line
     ),
     "custom_op": ("--steps 5", rf"mean squared error {NUMBER} \(target {NUMBER}\)"),
     "finetune": ("--epochs 1 --images 25", f"5 to 9: test accuracy {PERCENT}"),
-    "digits_mlp": ("--epochs 1 --hidden 16", r"the curves are in .+"),
 }
 TEXT = "The needle goes through the cloth and comes back. " * 40
 

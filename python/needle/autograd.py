@@ -7,7 +7,6 @@ knows no operator: Tensor gets its arithmetic from `ops/operators.py`. The walks
 
 from __future__ import annotations
 
-import gc
 import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from . import _native, config
+from . import _native, config, cycles
 from .backend import BackendDevice, default_device, device_named
 from .dtype import dtype_of
 from .graph import (
@@ -520,8 +519,8 @@ def compute_gradient_of_variables(
     gradient as plain data, else every value would be in a cycle with its own gradient; with
     `create_graph=False`, none.
     """
-    if create_graph and gc.isenabled():
-        _collect_cycles()
+    if create_graph:
+        cycles.collect(lambda: TENSOR_COUNTER)
     taken = {mutation.memory_id(out_grad.cached_data)}
 
     def store(node: Value, grad: Any) -> None:
@@ -552,30 +551,3 @@ def in_own_memory(grad: Any, taken: set[int | None]) -> Any:
         return grad.clone()
     taken.add(memory)
     return grad
-
-
-_collect_above = FEW_VALUES = 1000.0
-_collect_above_bytes = FEW_BYTES = 2.0**28
-
-
-def _collect_cycles() -> None:
-    """Free values of earlier steps that only their own gradients hold.
-
-    x.grad is a node of the graph and leads to x: a cycle, left to Python's collector, which counts
-    objects and not their bytes. So it is asked when the values or their bytes have doubled: for the
-    young generations, since a step's values are there and that takes a tenth of the time, then for
-    all. The limits sink slowly, so that one large graph does not raise them for good.
-    """
-    global _collect_above, _collect_above_bytes
-    _collect_above = max(FEW_VALUES, 0.95 * _collect_above)
-    _collect_above_bytes = max(FEW_BYTES, 0.95 * _collect_above_bytes)
-    if _too_many():
-        gc.collect(1)
-        if _too_many():
-            gc.collect()
-            _collect_above = 2.0 * TENSOR_COUNTER
-            _collect_above_bytes = 2.0 * _native.memory_stats()["live"]
-
-
-def _too_many() -> bool:
-    return _collect_above < TENSOR_COUNTER or _native.memory_stats()["live"] > _collect_above_bytes

@@ -19,7 +19,7 @@ LAYERS = [
     {"config", "dtype", "_native"},
     {"backend"},
     {"ndarray"},
-    {"autograd", "graph", "rebinding", "tensor_methods"},
+    {"autograd", "cycles", "graph", "rebinding", "tensor_methods"},
     {"ops"},
     {"init"},
     {"anomaly", "data", "io", "nn", "optim", "recompute", "testing", "transforms", "tree"},

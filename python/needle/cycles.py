@@ -1,0 +1,41 @@
+"""Freeing what only its own gradient holds.
+
+x.grad is a node of the graph and leads to x: a reference cycle. Python's collector finds those, but
+it counts objects and not their bytes, so it is asked in time.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+from . import _native
+
+FEW_VALUES = 1000.0
+FEW_BYTES = 2.0**28
+
+_most_values = FEW_VALUES
+_most_bytes = FEW_BYTES
+
+
+def collect(live_values: Callable[[], int]) -> None:
+    """Free values of earlier steps when the number of values or their bytes have doubled.
+
+    The young generations first: a step's values are there, and that takes a tenth of the time. The
+    limits sink slowly, so that one large graph does not raise them for good.
+    """
+    global _most_values, _most_bytes
+    if not gc.isenabled():
+        return
+    _most_values = max(FEW_VALUES, 0.95 * _most_values)
+    _most_bytes = max(FEW_BYTES, 0.95 * _most_bytes)
+    if _too_much(live_values()):
+        gc.collect(1)
+        if _too_much(live_values()):
+            gc.collect()
+            _most_values = 2.0 * live_values()
+            _most_bytes = 2.0 * _native.memory_stats()["live"]
+
+
+def _too_much(values: int) -> bool:
+    return values > _most_values or _native.memory_stats()["live"] > _most_bytes

@@ -90,6 +90,13 @@ def one_of(op: str, axes: Any = None, axis: Any = None, dim: Any = None) -> Any:
     return given[0] if given else None
 
 
+def axis_or_dim(op: str, axis: Any, dim: Any, default: Any) -> Any:
+    """The same where `axis` has a default that is not None: an axis beside a dim is an error."""
+    if dim is None:
+        return axis
+    return one_of(op, axis=None if axis == default else axis, dim=dim)
+
+
 class FlatOp(TensorOp):
     """An operator that is piecewise constant in its inputs: the gradient is zero."""
 

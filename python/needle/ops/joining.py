@@ -12,7 +12,7 @@ from ..autograd import Tensor, TensorOp, TensorTuple, TensorTupleOp
 from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
 from ..ndarray.select import getitem
-from .common import Scalar, check_tensor, one_of, whole_number
+from .common import Scalar, axis_or_dim, check_tensor, one_of, whole_number
 from .elementwise import astype
 from .indexing import take
 from .movement import broadcast_to, flip, reshape
@@ -180,7 +180,7 @@ def _cast_each(gradients: Sequence[Tensor], sources: Sequence[Any]) -> Any:
 
 def stack(args: Sequence[Tensor] | TensorTuple, axis: int = 0, *, dim: int | None = None) -> Tensor:
     """Tensors of one shape along a new axis."""
-    axis = axis if dim is None else dim
+    axis = axis_or_dim("stack", axis, dim, 0)
     if isinstance(args, TensorTuple):
         return Stack(axis)(args)
     return Stack(axis)(*_several("stack", args))
@@ -237,7 +237,7 @@ class Concatenate(TensorOp):
 
 def concatenate(args: Sequence[Tensor], axis: int = 0, *, dim: int | None = None) -> Tensor:
     """Tensors one after the other along an existing axis."""
-    return Concatenate(axis if dim is None else dim)(*_several("concatenate", args))
+    return Concatenate(axis_or_dim("concatenate", axis, dim, 0))(*_several("concatenate", args))
 
 
 class SplitAt(TensorTupleOp):
@@ -263,7 +263,9 @@ def array_split(
 ) -> tuple[Tensor, ...]:
     """NumPy's array_split: about equal sections, or cut at the given positions. Views."""
     shape = check_tensor("array_split", a).shape
-    axis = layout.normalize_axis(axis if dim is None else dim, len(shape), "array_split")
+    axis = layout.normalize_axis(
+        axis_or_dim("array_split", axis, dim, 0), len(shape), "array_split"
+    )
     size = shape[axis]
     if not isinstance(indices_or_sections, (Sequence, np.ndarray)):
         sections = int(indices_or_sections)
@@ -286,7 +288,7 @@ def chunk(a: Tensor, chunks: int, axis: int = 0, *, dim: int | None = None) -> t
     """PyTorch's chunk: sections of one size, the last one possibly shorter. Views."""
     if whole_number("chunk", "chunks", chunks) < 1:
         raise ValueError(f"[chunk] expected at least one chunk, got {chunks}.")
-    axis = axis if dim is None else dim
+    axis = axis_or_dim("chunk", axis, dim, 0)
     shape = check_tensor("chunk", a).shape
     size = shape[layout.normalize_axis(axis, len(shape), "chunk")]
     length = max(1, -(-size // chunks))
@@ -314,7 +316,7 @@ def repeat(
     a: Tensor, repeats: int | Sequence[int], axis: int | None = None, *, dim: int | None = None
 ) -> Tensor:
     """Each element repeated along an axis (None: of the flattened tensor), as NumPy's repeat."""
-    axis = axis if dim is None else dim
+    axis = axis_or_dim("repeat", axis, dim, None)
     check_tensor("repeat", a)
     if axis is None:
         a, axis = reshape(a, a.size), 0

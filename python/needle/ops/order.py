@@ -6,7 +6,7 @@ from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F, layout, select
-from .common import check_tensor, constant, one_of, whole_number
+from .common import axis_or_dim, check_tensor, constant, one_of, whole_number
 from .compare import isnan, where
 from .indexing import Gather, getitem
 
@@ -36,7 +36,7 @@ def argsort(
     x: Tensor, axis: int | None = -1, descending: bool = False, *, dim: int | None = None
 ) -> Tensor:
     """The positions that put x in order along an axis (None: flattened); stable, int64."""
-    x, axis = _flattened("argsort", x, axis if dim is None else dim)
+    x, axis = _flattened("argsort", x, axis_or_dim("argsort", axis, dim, -1))
     return ArgSort(axis, descending)(x)
 
 
@@ -44,7 +44,7 @@ def sort(
     x: Tensor, axis: int | None = -1, descending: bool = False, *, dim: int | None = None
 ) -> Tensor:
     """x in order along an axis (None: flattened)."""
-    x, axis = _flattened("sort", x, axis if dim is None else dim)
+    x, axis = _flattened("sort", x, axis_or_dim("sort", axis, dim, -1))
     return Gather(axis)(x, ArgSort(axis, descending)(x))
 
 
@@ -52,7 +52,7 @@ def topk(
     x: Tensor, k: int, axis: int = -1, largest: bool = True, *, dim: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """The k largest (smallest) elements along an axis, in order, and their positions."""
-    x, axis = _flattened("topk", x, axis if dim is None else dim)
+    x, axis = _flattened("topk", x, axis_or_dim("topk", axis, dim, -1))
     if not 0 <= whole_number("topk", "k", k) <= x.shape[axis]:
         raise ValueError(f"[topk] expected k from 0 to {x.shape[axis]} (axis {axis}), got {k}.")
     order = ArgSort(axis, largest)(x)

@@ -26,17 +26,19 @@ NEEDLE_DECLARE(neon)
 
 namespace {
 
-#ifdef NEEDLE_HAS_avx2
+#if defined(NEEDLE_HAS_avx2) || defined(NEEDLE_HAS_avx512)
 // These ask the CPU and whether the operating system saves the registers.
 bool has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("f16c");
 }
 
+#ifdef NEEDLE_HAS_avx512
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
+#endif
 #endif
 
 std::atomic<const KernelTable*> current{nullptr};

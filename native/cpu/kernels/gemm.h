@@ -5,26 +5,15 @@
 // Threads share out the tiles of C; nothing splits k, so results do not depend on their number.
 #pragma once
 
-#include "loops.h"
+#include "brgemm.h"
 #include "transpose.h"
-#include "vec.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
-// Accumulators that fit the registers: rows times vectors of columns.
-#if defined(__AVX512F__)
-constexpr int kRows = 14, kColVecs = 2;  // 28 of 32 registers
-#elif defined(__AVX2__)
-constexpr int kRows = 6, kColVecs = 2;  // 12 of 16
-#elif defined(__ARM_NEON)
-constexpr int kRows = 12, kColVecs = 2;  // 24 of 32
-#else
-constexpr int kRows = 4, kColVecs = 2;  // 8 of 16, the products need some too
-#endif
 template <class T>
-constexpr int kCols = kColVecs * kLanes<T>;
+constexpr int kCols = static_cast<int>(block_cols<T>(kRows));
 
 template <class T>
 constexpr int64_t kDepth = 1536 / sizeof(T);                // k per block
@@ -48,47 +37,6 @@ struct Result {
   StoreFn<T> store;
   bool is_plain;  // rows are Ts side by side: tiles are written in place
 };
-
-// c[i][j] (+)= sum over k of a[k * Rows + i] * b[k * b_step + j]
-template <class T, int Rows, int Vecs>
-void multiply_panels(int64_t depth, const T* a, const T* b, int64_t b_step, T* c, int64_t c_step,
-                     bool accumulate) {
-  for (int i = 0; i < Rows; ++i) {
-    for (int j = 0; j < Vecs; ++j) __builtin_prefetch(c + i * c_step + j * kLanes<T>, 1);
-  }
-  Vec<T> acc[Rows][Vecs] = {};
-  for (int64_t k = 0; k < depth; ++k, a += Rows, b += b_step) {
-    Vec<T> row[Vecs];
-#pragma GCC unroll 4
-    for (int j = 0; j < Vecs; ++j) row[j] = load(b + j * kLanes<T>);
-#pragma GCC unroll 16
-    for (int i = 0; i < Rows; ++i) {
-      const Vec<T> x = splat(a[i]);
-#pragma GCC unroll 4
-      for (int j = 0; j < Vecs; ++j) acc[i][j] = multiply_add(x, row[j], acc[i][j]);
-    }
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < Rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < Vecs; ++j) {
-      T* const at = c + i * c_step + j * kLanes<T>;
-      store(at, accumulate ? acc[i][j] + load(at) : acc[i][j]);
-    }
-  }
-}
-
-template <class T>
-using PanelFn = void (*)(int64_t, const T*, const T*, int64_t, T*, int64_t, bool);
-
-// The microkernel for panels of 1 to kRows rows and of 1 or kColVecs vectors.
-template <class T, int Rows = kRows>
-PanelFn<T> panel_kernel(int64_t rows, bool one_vector) {
-  if constexpr (Rows > 1) {
-    if (rows != Rows) return panel_kernel<T, Rows - 1>(rows, one_vector);
-  }
-  return one_vector ? multiply_panels<T, Rows, 1> : multiply_panels<T, Rows, kColVecs>;
-}
 
 // panel[k * width + i] = element i along `across` and k along `along`, i < n <= Width. Panels of A
 // are as wide as they have rows; those of B are padded with zeros to Width.
@@ -255,30 +203,17 @@ class Gemm {
   }
 
   void run_panels(int64_t i, int64_t rows, int64_t j, int64_t cols) {
-    const bool one_vector = cols <= kLanes<T>, in_place = reads_b_in_place_ && cols == kCols<T>;
-    const PanelFn<T> kernel = panel_kernel<T>(rows, one_vector);
-    const T* const a = packed_a_ + i * depth_;
+    const bool in_place = reads_b_in_place_ && cols == kCols<T>;
     const T* const b = in_place            ? reinterpret_cast<const T*>(b_at(j))
                        : reads_b_in_place_ ? packed_b_
                                            : packed_b_ + j * depth_;
-    const int64_t b_step = in_place ? b_.row_stride / kSize : kCols<T>;
-    const bool accumulate = k0_ > 0;
-    if (!out_.is_plain) {
-      const int64_t step = padded_cols(cols_);
-      return kernel(depth_, a, b, b_step, sums_ + i * step + j, step, accumulate);
-    }
-    const int64_t step = out_.row_stride / kSize;
-    T* const c = reinterpret_cast<T*>(out_.data) + (row0_ + i) * step + col0_ + j;
-    if (cols == (one_vector ? kLanes<T> : kCols<T>)) {
-      return kernel(depth_, a, b, b_step, c, step, accumulate);
-    }
-    alignas(64) T edge[kRows * kCols<T>];
-    kernel(depth_, a, b, b_step, edge, kCols<T>, false);
-    for (int64_t y = 0; y < rows; ++y) {
-      const T* const sums = edge + y * kCols<T>;
-      T* const to = c + y * step;
-      for (int64_t x = 0; x < cols; ++x) to[x] = accumulate ? sums[x] + to[x] : sums[x];
-    }
+    const int64_t b_row = in_place ? b_.row_stride / kSize : kCols<T>;
+    const Panels<T> panels = {packed_a_ + i * depth_, b};
+    const PanelSum<T> sum = {&panels, 1, depth_, 1, rows, b_row};
+    const int64_t step = out_.is_plain ? out_.row_stride / kSize : padded_cols(cols_);
+    T* const c = out_.is_plain ? reinterpret_cast<T*>(out_.data) + (row0_ + i) * step + col0_ + j
+                               : sums_ + i * step + j;
+    block_kernel<T>(rows, cols)(sum, 0, 0, c, step, k0_ > 0);
   }
 
   Result<T> out_;

@@ -81,6 +81,85 @@ template <class V>
 }
 #endif
 
+// The first n lanes of a vector, 1 <= n <= kLanes<T>: load gives zeros in the others, store leaves
+// their memory alone; neither touches it. T has 4 or 8 bytes.
+#if defined(__AVX512F__)
+constexpr bool kMaskIsFree = true;  // masked loads and stores take no longer than whole ones
+
+template <class T>
+class Lanes {
+ public:
+  explicit Lanes(int n) : mask_(static_cast<uint16_t>((1u << n) - 1)) {}
+
+  [[gnu::always_inline]] Vec<T> load(const T* p) const {
+    if constexpr (sizeof(T) == 4) {
+      return reinterpret_cast<Vec<T>>(_mm512_maskz_loadu_epi32(mask_, p));
+    } else {
+      return reinterpret_cast<Vec<T>>(_mm512_maskz_loadu_epi64(static_cast<__mmask8>(mask_), p));
+    }
+  }
+
+  [[gnu::always_inline]] void store(T* p, Vec<T> v) const {
+    if constexpr (sizeof(T) == 4) {
+      _mm512_mask_storeu_epi32(p, mask_, reinterpret_cast<__m512i>(v));
+    } else {
+      _mm512_mask_storeu_epi64(p, static_cast<__mmask8>(mask_), reinterpret_cast<__m512i>(v));
+    }
+  }
+
+ private:
+  __mmask16 mask_;
+};
+#elif defined(__AVX2__)
+constexpr bool kMaskIsFree = false;
+
+template <class T>
+class Lanes {
+ public:
+  explicit Lanes(int n) {
+    constexpr int kWords = sizeof(T) / 4;  // the mask covers words of 4 bytes
+    const __m256i position = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    mask_ = _mm256_cmpgt_epi32(_mm256_set1_epi32(n * kWords), position);
+  }
+
+  [[gnu::always_inline]] Vec<T> load(const T* p) const {
+    return reinterpret_cast<Vec<T>>(_mm256_maskload_epi32(reinterpret_cast<const int*>(p), mask_));
+  }
+
+  [[gnu::always_inline]] void store(T* p, Vec<T> v) const {
+    _mm256_maskstore_epi32(reinterpret_cast<int*>(p), mask_, reinterpret_cast<__m256i>(v));
+  }
+
+ private:
+  __m256i mask_;
+};
+#else
+constexpr bool kMaskIsFree = false;
+
+template <class T>
+class Lanes {
+ public:
+  explicit Lanes(int n) : n_(n) {}
+
+  [[gnu::always_inline]] Vec<T> load(const T* p) const {
+    Vec<T> v = {};
+    for (int i = 0; i < kLanes<T>; ++i) {
+      if (i < n_) v[i] = p[i];
+    }
+    return v;
+  }
+
+  [[gnu::always_inline]] void store(T* p, Vec<T> v) const {
+    for (int i = 0; i < kLanes<T>; ++i) {
+      if (i < n_) p[i] = v[i];
+    }
+  }
+
+ private:
+  int n_;
+};
+#endif
+
 }  // namespace
 }  // namespace NEEDLE_ISA
 }  // namespace needle

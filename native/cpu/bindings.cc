@@ -21,6 +21,11 @@ void translate(const std::exception_ptr& error, void*) {
     std::rethrow_exception(error);
   } catch (const AllocationError& e) {
     PyErr_SetString(PyExc_MemoryError, e.what());
+  } catch (const IndexOutOfRange& e) {
+    const std::string text = "[index] index " + std::to_string(e.value) +
+                             " is out of bounds for axis of size " + std::to_string(e.size) +
+                             " (index array number " + std::to_string(e.position) + ")";
+    PyErr_SetString(PyExc_IndexError, text.c_str());
   } catch (const Interrupted&) {
     if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
   }
@@ -109,6 +114,7 @@ NB_MODULE(_native, m) {
   needle::bind_threads(m);
   needle::bind_instruction_sets(m);
   needle::bind_kernels(m);
+  needle::bind_sequence(m);
   needle::bind_exchange(m);
   needle::bind_dlpack(m);
 }

@@ -7,10 +7,13 @@
 #include <nanobind/nanobind.h>
 #include <unistd.h>
 
+#include <initializer_list>
+#include <span>
 #include <string>
 
 #include "buffer.h"
 #include "kernels.h"
+#include "sequence.h"
 #include "threads.h"
 
 namespace needle {
@@ -96,13 +99,31 @@ class GilAcquire {
 template <class F>
 void run_kernel(int64_t work, F&& kernel) {
   constexpr int64_t kWorthReleasing = 32768;  // about 10 us
+  if (recording() != nullptr) [[unlikely]]
+    raise_value({"Sequence", nullptr}, "this call cannot be part of one");
   if (work < kWorthReleasing) return kernel();
   const GilRelease release;
   restart_interrupt_clock();
   kernel();
 }
 
+// Runs kernel(views), or notes it if this thread records a sequence. The kernel is a function of
+// type void(Views) that holds all else it needs by value: `[op](Views v) { ...(op, *v[0]); }`.
+template <class F>
+void launch(int64_t work, std::span<const View* const> views, const F& kernel) {
+  if (Sequence* const sequence = recording(); sequence != nullptr) [[unlikely]] {
+    return sequence->add(views, kernel);
+  }
+  run_kernel(work, [&] { kernel(views.data()); });
+}
+
+template <class F>
+void launch(int64_t work, std::initializer_list<const View*> views, const F& kernel) {
+  launch(work, std::span<const View* const>(views.begin(), views.size()), kernel);
+}
+
 void bind_kernels(nb::module_& m);
+void bind_sequence(nb::module_& m);
 void bind_exchange(nb::module_& m);
 void bind_dlpack(nb::module_& m);
 

@@ -140,14 +140,14 @@ void fill(nb::handle out, nb::handle value) {
   // float64 to float16 rounds once, so a half takes the number itself.
   const View source = scalar.read(value, is_half ? DType::f64 : dtype, {"fill", "value"});
   const View wide = broadcast(source, target.view.shape, target.view.ndim, {"fill", "value"});
-  run_kernel(target.view.size(), [&] { kernels().copy(target.view, wide); });
+  launch(target.view.size(), {&target.view, &wide}, [](Views v) { kernels().copy(*v[0], *v[1]); });
 }
 
 void copy(nb::handle out, nb::handle a) {
   const Operand target = read_output(out, {"copy", "out"});
   const Operand source = read_operand(a, {"copy", "a"});
   const View wide = broadcast(source.view, target.view.shape, target.view.ndim, {"copy", "a"});
-  run_kernel(target.view.size(), [&] { kernels().copy(target.view, wide); });
+  launch(target.view.size(), {&target.view, &wide}, [](Views v) { kernels().copy(*v[0], *v[1]); });
 }
 
 void unary(nb::handle name, nb::handle out, nb::handle a) {
@@ -159,7 +159,8 @@ void unary(nb::handle name, nb::handle out, nb::handle a) {
   if (!kernels().has_unary(op, source.view.dtype)) raise_undefined(info.name, source.view.dtype);
   check_result_dtype(info.kind, target.view.dtype, source.view.dtype, info.name);
   const View wide = broadcast(source.view, target.view.shape, target.view.ndim, {info.name, "a"});
-  run_kernel(target.view.size(), [&] { kernels().unary(op, target.view, wide); });
+  launch(target.view.size(), {&target.view, &wide},
+         [op](Views v) { kernels().unary(op, *v[0], *v[1]); });
 }
 
 void binary(nb::handle name, nb::handle out, nb::handle a, nb::handle b) {
@@ -188,7 +189,8 @@ void binary(nb::handle name, nb::handle out, nb::handle a, nb::handle b) {
   const View& shape = target.view;
   const View wide_a = broadcast(left.view, shape.shape, shape.ndim, site_a);
   const View wide_b = broadcast(right.view, shape.shape, shape.ndim, site_b);
-  run_kernel(shape.size(), [&] { kernels().binary(op, shape, wide_a, wide_b); });
+  launch(shape.size(), {&shape, &wide_a, &wide_b},
+         [op](Views v) { kernels().binary(op, *v[0], *v[1], *v[2]); });
 }
 
 void where(nb::handle out, nb::handle cond, nb::handle a, nb::handle b) {
@@ -203,7 +205,8 @@ void where(nb::handle out, nb::handle cond, nb::handle a, nb::handle b) {
   const View wide_condition = broadcast(condition.view, to.shape, to.ndim, {"where", "cond"});
   const View wide_a = broadcast(left.view, to.shape, to.ndim, {"where", "a"});
   const View wide_b = broadcast(right.view, to.shape, to.ndim, {"where", "b"});
-  run_kernel(to.size(), [&] { kernels().where(to, wide_condition, wide_a, wide_b); });
+  launch(to.size(), {&to, &wide_condition, &wide_a, &wide_b},
+         [](Views v) { kernels().where(*v[0], *v[1], *v[2], *v[3]); });
 }
 
 // The lowest 64 bits of a Python int.
@@ -214,14 +217,38 @@ uint64_t read_word(nb::handle value, const char* what) {
   return PyLong_AsUnsignedLongLongMask(value.ptr());
 }
 
-void random(nb::handle name, nb::handle out, nb::handle seed, nb::handle offset) {
+const NameTable& random_names() {
   static const NameTable names = NameTable("random").add("uniform").add("normal");
-  const auto op = static_cast<RandomOp>(names.position(name));
-  const Operand target = read_output(out, {"random", "out"});
+  return names;
+}
+
+Operand read_random_output(nb::handle out) {
+  Operand target = read_output(out, {"random", "out"});
   if (!is_floating(target.view.dtype)) raise_undefined("random", target.view.dtype);
   if (!is_compact(target.view)) raise_value({"random", "out"}, "must be compact");
+  return target;
+}
+
+void random(nb::handle name, nb::handle out, nb::handle seed, nb::handle offset) {
+  const auto op = static_cast<RandomOp>(random_names().position(name));
+  const Operand target = read_random_output(out);
   const uint64_t key = read_word(seed, "seed"), first = read_word(offset, "offset");
-  run_kernel(4 * target.view.size(), [&] { kernels().random(op, target.view, key, first); });
+  launch(4 * target.view.size(), {&target.view},
+         [op, key, first](Views v) { kernels().random(op, *v[0], key, first); });
+}
+
+// As random, with the seed and the offset read from memory when it runs.
+void random_from(nb::handle name, nb::handle out, nb::handle counter) {
+  const auto op = static_cast<RandomOp>(random_names().position(name));
+  const Operand target = read_random_output(out);
+  const Operand source = read_operand(counter, {"random", "counter"});
+  require_dtype(source.view.dtype, DType::i64, {"random", "counter"});
+  constexpr int64_t kTwo = 2;
+  require_shape(source.view, &kTwo, 1, {"random", "counter"});
+  launch(4 * target.view.size(), {&target.view, &source.view}, [op](Views v) {
+    const auto* const words = reinterpret_cast<const uint64_t*>(v[1]->data);
+    kernels().random(op, *v[0], words[0], words[v[1]->strides[0]]);
+  });
 }
 
 void reduce(nb::handle name, nb::handle out, nb::handle a) {
@@ -246,7 +273,7 @@ void reduce(nb::handle name, nb::handle out, nb::handle a) {
     raise_value({"reduce", "a"}, "no maximum or minimum of zero elements, shape %s",
                 shape_text(from).c_str());
   }
-  run_kernel(from.size(), [&] { kernel(op, to, from); });
+  launch(from.size(), {&to, &from}, [=](Views v) { kernel(op, *v[0], *v[1]); });
 }
 
 void arg_reduce(nb::handle name, nb::handle out, nb::handle a, nb::handle axis) {
@@ -264,7 +291,8 @@ void arg_reduce(nb::handle name, nb::handle out, nb::handle a, nb::handle axis) 
     raise_value({"arg_reduce", "a"}, "axis %d of shape %s is empty", dim,
                 shape_text(source.view).c_str());
   }
-  run_kernel(source.view.size(), [&] { kernel(op, target.view, source.view, dim); });
+  launch(source.view.size(), {&target.view, &source.view},
+         [=](Views v) { kernel(op, *v[0], *v[1], dim); });
 }
 
 void scan(nb::handle name, nb::handle out, nb::handle a, nb::handle axis) {
@@ -275,7 +303,8 @@ void scan(nb::handle name, nb::handle out, nb::handle a, nb::handle axis) {
   const Operand source = read_operand(a, {"scan", "a"});
   const int dim = read_axis(axis, source.view.ndim, "scan");
   require_shape(target.view, source.view.shape, source.view.ndim, {"scan", "out"});
-  run_kernel(source.view.size(), [&] { kernel(op, target.view, source.view, dim); });
+  launch(source.view.size(), {&target.view, &source.view},
+         [=](Views v) { kernel(op, *v[0], *v[1], dim); });
 }
 
 void matmul(nb::handle out, nb::handle a, nb::handle b) {
@@ -306,7 +335,7 @@ void matmul(nb::handle out, nb::handle a, nb::handle b) {
   const View wide_y = broadcast(y, shape, to.ndim, {"matmul", "b"});
   int64_t work;
   if (__builtin_mul_overflow(to.size(), k, &work)) work = INT64_MAX;
-  run_kernel(work, [&] { kernel(to, wide_x, wide_y); });
+  launch(work, {&to, &wide_x, &wide_y}, [=](Views v) { kernel(*v[0], *v[1], *v[2]); });
 }
 
 // The index operands of gather and scatter, broadcast to the first axes of `values`, which holds
@@ -340,16 +369,18 @@ std::vector<Operand> read_indices(nb::handle indices, const View& values, const 
   return operands;
 }
 
+// Launches kernel(out, a, indices, count); the indices stand side by side when it runs.
 template <class F>
-void run_indexed(int64_t work, F&& kernel) {
-  try {
-    run_kernel(work, kernel);
-  } catch (const IndexOutOfRange& error) {
-    const std::string text = "[index] index " + std::to_string(error.value) +
-                             " is out of bounds for axis of size " + std::to_string(error.size) +
-                             " (index array number " + std::to_string(error.position) + ")";
-    throw nb::index_error(text.c_str());
-  }
+void launch_indexed(int64_t work, std::initializer_list<const View*> operands,
+                    const std::vector<View>& indices, const F& kernel) {
+  std::vector<const View*> all(operands);
+  for (const View& index : indices) all.push_back(&index);
+  const auto count = static_cast<int>(indices.size());
+  launch(work, all, [kernel, count](Views v) {
+    std::vector<View> side_by_side;
+    for (int i = 0; i < count; ++i) side_by_side.push_back(*v[2 + i]);
+    kernel(*v[0], *v[1], side_by_side.data(), count);
+  });
 }
 
 void gather(nb::handle out, nb::handle a, nb::handle indices) {
@@ -358,9 +389,10 @@ void gather(nb::handle out, nb::handle a, nb::handle indices) {
   const Operand source = read_operand(a, {"gather", "a"});
   std::vector<View> views;
   const auto held = read_indices(indices, target.view, source.view, "gather", views);
-  run_indexed(target.view.size(), [&] {
-    kernel(target.view, source.view, views.data(), static_cast<int>(views.size()));
-  });
+  launch_indexed(target.view.size(), {&target.view, &source.view}, views,
+                 [=](const View& to, const View& from, const View* index, int count) {
+                   kernel(to, from, index, count);
+                 });
 }
 
 void scatter(nb::handle name, nb::handle out, nb::handle indices, nb::handle a) {
@@ -371,9 +403,10 @@ void scatter(nb::handle name, nb::handle out, nb::handle indices, nb::handle a) 
   const Operand source = read_operand(a, {"scatter", "a"});
   std::vector<View> views;
   const auto held = read_indices(indices, source.view, target.view, "scatter", views);
-  run_indexed(source.view.size(), [&] {
-    kernel(op, target.view, views.data(), static_cast<int>(views.size()), source.view);
-  });
+  launch_indexed(source.view.size(), {&target.view, &source.view}, views,
+                 [=](const View& to, const View& from, const View* index, int count) {
+                   kernel(op, to, index, count, from);
+                 });
 }
 
 void argsort(nb::handle out, nb::handle a, nb::handle axis, bool descending) {
@@ -383,7 +416,8 @@ void argsort(nb::handle out, nb::handle a, nb::handle axis, bool descending) {
   const int dim = read_axis(axis, source.view.ndim, "argsort");
   require_dtype(target.view.dtype, DType::i64, {"argsort", "out"});
   require_shape(target.view, source.view.shape, source.view.ndim, {"argsort", "out"});
-  run_kernel(8 * source.view.size(), [&] { kernel(target.view, source.view, dim, descending); });
+  launch(8 * source.view.size(), {&target.view, &source.view},
+         [=](Views v) { kernel(*v[0], *v[1], dim, descending); });
 }
 
 void searchsorted(nb::handle out, nb::handle sorted, nb::handle values, bool right) {
@@ -398,7 +432,8 @@ void searchsorted(nb::handle out, nb::handle sorted, nb::handle values, bool rig
     raise_value({"searchsorted", "sorted_"}, "expected one axis, got shape %s",
                 shape_text(order.view).c_str());
   }
-  run_kernel(8 * source.view.size(), [&] { kernel(target.view, order.view, source.view, right); });
+  launch(8 * source.view.size(), {&target.view, &order.view, &source.view},
+         [=](Views v) { kernel(*v[0], *v[1], *v[2], right); });
 }
 
 // Counts and lists the same snapshot: another thread may write to `a` meanwhile.
@@ -434,6 +469,7 @@ void bind_kernels(nb::module_& m) {
   m.def("binary", binary, arg("name"), arg("out"), arg("a"), arg("b"));
   m.def("where", where, arg("out"), arg("cond"), arg("a"), arg("b"));
   m.def("random", random, arg("name"), arg("out"), arg("seed"), arg("offset"));
+  m.def("random_from", random_from, arg("name"), arg("out"), arg("counter"));
   m.def("reduce", reduce, arg("name"), arg("out"), arg("a"));
   m.def("arg_reduce", arg_reduce, arg("name"), arg("out"), arg("a"), arg("axis"));
   m.def("scan", scan, arg("name"), arg("out"), arg("a"), arg("axis"));

@@ -165,7 +165,11 @@ Buffer& buffer_of(nb::handle handle, Site site) {
     raise_type(site, "the array is not on this device (its handle is a %s)",
                Py_TYPE(handle.ptr())->tp_name);
   }
-  return *nb::inst_ptr<Buffer>(handle);
+  Buffer& buffer = *nb::inst_ptr<Buffer>(handle);
+  if (Sequence::is_address(buffer.data()) && recording() == nullptr) [[unlikely]] {
+    raise_type(site, "the array has no memory: it stands for a slot of a sequence");
+  }
+  return buffer;
 }
 
 nb::object adopt_buffer(Buffer&& buffer) { return nb::cast(std::move(buffer)); }

@@ -214,6 +214,7 @@ KERNELS = (
     lambda h, o: _native.searchsorted(o(), o(), o(), h.pick(True, False, 7)),
     lambda h, o: _native.nonzero(o()),
     lambda h, o: _native.random(h.name(("uniform", "normal")), o(), h.number(), h.number()),
+    lambda h, o: _native.random_from(h.name(("uniform", "normal")), o(), o()),
     lambda h, o: _native.empty(h.pick(0, 5, -1, 2**50, h.number()), h.pick(*DTYPES, *ODD)),
     lambda h, o: _native.from_numpy(h.pick(*ARRAYS, *ODD), h.pick(*DTYPES, *ODD)),
     lambda h, o: _native.from_dlpack(h.pick(o(), np.zeros(3).__dlpack__(), *ODD)),

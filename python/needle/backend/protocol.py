@@ -137,3 +137,6 @@ class Backend(Protocol):
           u1 = ((w1 >> 8) + 1) * 2**-24 and u2 = (w2 >> 8) * 2**-24, in float64, rounded once.
 
         Half types round the float32 value down, so that 1 is never reached by "uniform"."""
+
+    def random_from(self, name: str, out: Operand, counter: Operand) -> None:
+        """The same, with seed and offset read from an int64 operand of shape (2,)."""

@@ -318,6 +318,11 @@ def random(name: str, out: Operand, seed: int, offset: int) -> None:
     store(out, values.reshape(out.shape))
 
 
+def random_from(name: str, out: Operand, counter: Operand) -> None:
+    seed, offset = (int(word) for word in view(counter).view(np.uint64))
+    random(name, out, seed, offset)
+
+
 def round_down(values: Array, dtype: DType) -> Array:
     """Drop the bits below the mantissa of a half type, so that rounding never reaches 1."""
     if dtype is bfloat16:

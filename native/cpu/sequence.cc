@@ -1,0 +1,93 @@
+#include "sequence.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+
+#include "threads.h"
+
+namespace needle {
+namespace {
+
+constexpr uintptr_t kNowhere = uintptr_t{1} << 62;  // no machine maps memory there
+constexpr int kSlotBits = 44;
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Sequence*& recording() {
+  thread_local Sequence* current = nullptr;
+  return current;
+}
+
+char* Sequence::address(int64_t slot, int64_t byte_offset) {
+  const uintptr_t place =
+      (static_cast<uintptr_t>(slot) << kSlotBits) + static_cast<uintptr_t>(byte_offset);
+  return reinterpret_cast<char*>(kNowhere + place);
+}
+
+bool Sequence::is_address(const char* data) {
+  return reinterpret_cast<uintptr_t>(data) >= kNowhere;
+}
+
+// A copy of a view. Memory that is not a placeholder is a number of the call itself (stride 0
+// everywhere), and is copied too.
+View* Sequence::keep(const View& view) {
+  storage_.push_back(std::make_unique<char[]>(sizeof(View)));
+  View* const kept = reinterpret_cast<View*>(storage_.back().get());
+  kept->data = view.data;
+  kept->dtype = view.dtype;
+  kept->ndim = view.ndim;
+  for (int d = 0; d < view.ndim; ++d) {
+    kept->shape[d] = view.shape[d];
+    kept->strides[d] = view.strides[d];
+  }
+  if (is_address(view.data)) {
+    const uintptr_t place = reinterpret_cast<uintptr_t>(view.data) - kNowhere;
+    const size_t slot = place >> kSlotBits;
+    if (uses_.size() <= slot) uses_.resize(slot + 1);
+    const int64_t byte_offset = static_cast<int64_t>(place & ((uintptr_t{1} << kSlotBits) - 1));
+    uses_[slot].push_back({kept, byte_offset});
+  } else if (view.size() > 0) {
+    storage_.push_back(std::make_unique<char[]>(8));
+    kept->data = storage_.back().get();
+    std::memcpy(kept->data, view.data, static_cast<size_t>(item_size(view.dtype)));
+  }
+  return kept;
+}
+
+void Sequence::add(std::span<const View* const> views, Launch launch) {
+  Call call{std::move(launch), {}};
+  for (const View* view : views) call.operands.push_back(keep(*view));
+  calls_.push_back(std::move(call));
+}
+
+void Sequence::bind(std::span<const Memory> slots) {
+  if (slots.size() < uses_.size()) throw std::invalid_argument("[sequence] too few slots");
+  bound_.resize(uses_.size(), nullptr);
+  for (size_t slot = 0; slot < uses_.size(); ++slot) {
+    char* const data = slots[slot].data;
+    if (data == bound_[slot]) continue;
+    for (const Use& use : uses_[slot]) use.view->data = data + use.byte_offset;
+    bound_[slot] = data;
+  }
+}
+
+void Sequence::run(std::span<const Memory> slots, std::vector<double>* seconds) {
+  const std::lock_guard lock(running_);
+  bind(slots);
+  restart_interrupt_clock();
+  for (const Call& call : calls_) {
+    const auto start = seconds != nullptr ? Clock::now() : Clock::time_point{};
+    call.launch(call.operands.data());
+    if (seconds != nullptr) seconds->push_back(since(start));
+  }
+}
+
+}  // namespace needle

@@ -1,0 +1,64 @@
+// A sequence: kernel calls that were noted once and run again and again, without Python in between.
+//
+// While a thread records, launch() notes what it would have run: the kernel as a function over
+// views, and the views themselves. Their memory is not there yet. It is named by a *slot* and a
+// place in it, coded as an address that no program has; every run gives each slot its memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "view.h"
+
+namespace needle {
+
+using Views = const View* const*;
+using Launch = std::function<void(Views)>;  // a kernel over the views of its operands
+
+struct Memory {
+  char* data;
+  int64_t bytes;
+};
+
+class Sequence {
+ public:
+  // The address that stands for a place in a slot until the sequence runs.
+  static char* address(int64_t slot, int64_t byte_offset);
+  static bool is_address(const char* data);
+  static constexpr int64_t kMaxSlots = int64_t{1} << 18;
+  static constexpr int64_t kMaxBytes = int64_t{1} << 44;  // of one slot
+
+  void add(std::span<const View* const> views, Launch launch);
+  int64_t size() const { return static_cast<int64_t>(calls_.size()); }
+
+  // Runs every call in order, one run at a time. `seconds`, if given, gets the time of each call.
+  void run(std::span<const Memory> slots, std::vector<double>* seconds = nullptr);
+
+ private:
+  struct Call {
+    Launch launch;
+    std::vector<const View*> operands;
+  };
+  struct Use {  // a view whose address follows its slot
+    View* view;
+    int64_t byte_offset;
+  };
+
+  View* keep(const View& view);
+  void bind(std::span<const Memory> slots);
+
+  std::vector<Call> calls_;
+  std::vector<std::unique_ptr<char[]>> storage_;  // of views and of scalars
+  std::vector<std::vector<Use>> uses_;            // by slot
+  std::vector<char*> bound_;                      // the memory that views point to now
+  std::mutex running_;
+};
+
+Sequence*& recording();  // the sequence that this thread records, or nullptr
+
+}  // namespace needle

@@ -44,9 +44,9 @@ format: $(VENV)/installed $(VENV)/with-lint ## generated stubs, and what lint wo
 	$(PY) -m ruff format .
 	$(VENV)/bin/clang-format -i $(filter %.h %.cc,$(SOURCES))
 
-bench: $(VENV)/installed ## kernels against NumPy, and PyTorch if it is installed in .venv
+bench: $(VENV)/installed ## import time; kernels beside PyTorch, if it is installed in .venv
 	$(PY) benchmarks/import_time.py
-	$(PY) benchmarks/ops.py --quick
+	$(PY) benchmarks/kernels.py --seconds 0.3
 
 docs: $(VENV)/installed $(VENV)/with-test $(VENV)/with-docs ## run the docs' examples, build build/site
 	$(PY) -m pytest -q tests/docs

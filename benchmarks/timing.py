@@ -1,79 +1,130 @@
-"""The only timer of the benchmarks: peers in turn, many times, and the spread beside the median."""
+"""The only timer of the benchmarks: two libraries in turn, many times, and ratios of neighbours."""
 
 from __future__ import annotations
 
 import json
 import platform
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
+from peer import torch
 
-SHORTEST = 200e-6  # one sample lasts at least this long, so that the clock's own cost vanishes
+import needle as ndl
+
+RESULTS = Path(__file__).parent / "results"
+
+BATCH = 4e-3  # seconds; a batch of calls lasts at least this long, so that the clock costs nothing
+SETTLE = 2e-3  # seconds of calls before a batch: the other library's threads spin for a while
+FEWEST_ROUNDS = 5
+
+Call = Callable[[], Any]
 
 
-class Timing(NamedTuple):
-    """Seconds per call: the median and the 10th and 90th percentile of the samples."""
+class Comparison(NamedTuple):
+    """Median seconds per call, and the median over all rounds of (theirs / ours)."""
 
-    median: float
-    p10: float
-    p90: float
+    ours: float
+    theirs: float
+    speed: float
 
 
-def measure(peers: Mapping[str, Callable[[], Any]], seconds: float = 0.5) -> dict[str, Timing]:
-    """Time every peer for about `seconds`. Peers take turns, so that all meet the same noise.
+def compare(ours: Call, theirs: Call, seconds: float = 1.0) -> Comparison:
+    """Time two calls for about `seconds` together, in alternating batches.
 
-    A sample is a run of calls that lasts at least SHORTEST. The first call of each is the warm-up.
+    Two neighbouring batches meet the same noise, so their ratio is steadier than their times.
     """
-    repeats = {name: _repeats(call) for name, call in peers.items()}
-    samples: dict[str, list[float]] = {name: [] for name in peers}
-    end = time.perf_counter() + seconds * len(peers)
-    while time.perf_counter() < end or len(next(iter(samples.values()))) < 5:
-        for name, call in peers.items():
-            samples[name].append(_sample(call, repeats[name]))
-    return {
-        name: Timing(*(float(q) for q in np.percentile(taken, [50, 10, 90])))
-        for name, taken in samples.items()
-    }
+    calls = (ours, theirs)
+    counts = [_calls_per_batch(call) for call in calls]
+    rounds: list[list[float]] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(rounds) < FEWEST_ROUNDS:
+        order = (0, 1) if len(rounds) % 2 else (1, 0)
+        found = [0.0, 0.0]
+        for i in order:
+            found[i] = _batch(calls[i], counts[i])
+        rounds.append(found)
+    return Comparison(
+        statistics.median(a for a, _ in rounds),
+        statistics.median(b for _, b in rounds),
+        statistics.median(b / a for a, b in rounds),
+    )
 
 
-def _sample(call: Callable[[], Any], repeats: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeats):
+def best_time(call: Call, seconds: float = 0.2) -> float:
+    """Seconds per call in the quickest batch: for limits of the machine."""
+    count = _calls_per_batch(call)
+    end = time.perf_counter() + seconds
+    times = [_batch(call, count)]
+    while time.perf_counter() < end or len(times) < FEWEST_ROUNDS:
+        times.append(_batch(call, count))
+    return min(times)
+
+
+def _batch(call: Call, count: int) -> float:
+    if count > 1:
+        settled = time.perf_counter() + SETTLE
         call()
-    return (time.perf_counter() - start) / repeats
+        while time.perf_counter() < settled:
+            call()
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - start) / count
 
 
-def _repeats(call: Callable[[], Any]) -> int:
-    call()
-    repeats = 1
-    while _sample(call, repeats) * repeats < SHORTEST:
-        repeats *= 2
-    return repeats
+def _calls_per_batch(call: Call) -> int:
+    call()  # warm-up
+    count = 1
+    while True:
+        start = time.perf_counter()
+        for _ in range(count):
+            call()
+        if time.perf_counter() - start >= BATCH:
+            return count
+        count *= 2
 
 
-def write_json(path: Path, rows: Any) -> None:
-    """Results with what is needed to judge them: the commit, the machine and the command."""
+def busy(seconds: float = 0.3) -> float | None:
+    """The share of the CPUs that other processes use now; None where /proc does not tell."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return None
+
+    def ticks() -> list[int]:
+        return [int(n) for n in stat.read_text().splitlines()[0].split()[1:]]
+
+    before = ticks()
+    time.sleep(seconds)
+    spent = [b - a for a, b in zip(before, ticks(), strict=True)]
+    return 1 - (spent[3] + spent[4]) / sum(spent)  # idle, waiting for a disk
+
+
+def store(path: Path, rows: Any, **more: Any) -> None:
+    """Results with what is needed to judge them: the machine, the commit and the command."""
     commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+        ["git", "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parent,
     )
     record = {
-        "command": " ".join(sys.argv),
+        "command": " ".join(["python", *sys.argv]),
         "commit": commit.stdout.strip(),
-        "machine": _machine(),
+        "machine": machine() | more,
         "rows": rows,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1) + "\n")
 
 
-def _machine() -> dict[str, Any]:
-    import needle as ndl
-
+def machine() -> dict[str, Any]:
+    """What the figures depend on besides the code."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -83,5 +134,5 @@ def _machine() -> dict[str, Any]:
         "cpu": cpu,
         "threads": ndl.get_num_threads(),
         "python": platform.python_version(),
-        "numpy": np.__version__,
+        "torch": torch.__version__,
     }

@@ -20,6 +20,7 @@ HEADER = '''\
 Written by tools/tensor_methods.py from the table in ops/operators.py; not there at run time.
 """
 
+import builtins
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -98,9 +98,16 @@ from ._native import (
 from .backend_selection import *  # noqa: F403
 from . import course_paths as course_paths
 
-# Loaded when first used, so that importing needle stays quick: name -> module that has it.
+# PyTorch's functions that give no tensor, and its other names of element types.
+from .ops.torch_names import allclose as allclose, numel as numel
 from typing import TYPE_CHECKING
 
+_TORCH_DTYPES = {
+    "half": float16, "float": float32, "double": float64, "short": int16, "int": int32,
+    "long": int64, "bool": bool_,
+}  # fmt: skip
+
+# Loaded when first used, so that importing needle stays quick: name -> module that has it.
 _LATER = {
     "data": "data",
     "io": "io",
@@ -133,6 +140,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
+    if name in _TORCH_DTYPES:  # not names of the module: a star import must not hide int
+        return _TORCH_DTYPES[name]
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -30,6 +30,7 @@ from .graph import (
 )
 from .ndarray import abstract, bridge, functions, intake, mutation, select
 from .ndarray.array import NDArray
+from .ndarray.layout import Size
 
 if TYPE_CHECKING:
     from .tensor_methods import TensorMethods
@@ -341,8 +342,9 @@ class Tensor(Value, TensorMethods):
         return len(self.shape)
 
     @property
-    def size(self) -> int:
-        return functions.size_of(self.shape)
+    def size(self) -> Size:
+        """The number of elements; `x.size()` is the shape, `x.size(i)` one of its sizes."""
+        return Size.of(self.shape)
 
     @property
     def device(self) -> BackendDevice:

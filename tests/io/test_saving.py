@@ -42,7 +42,7 @@ def test_tensors_of_every_dtype_bit_for_bit(tmp_path, dtype, shape):
     saved = ndl.tensor(values, dtype=dtype)
     ndl.save({"x": saved, "more": [saved.T if saved.ndim == 2 else saved]}, tmp_path / "x")
     loaded = ndl.load(tmp_path / "x")
-    assert loaded["x"].dtype == dtype
+    assert loaded["x"].dtype == dtype and loaded["x"].shape == shape
     np.testing.assert_array_equal(loaded["x"].numpy(), saved.numpy())
     if saved.ndim == 2:
         np.testing.assert_array_equal(loaded["more"][0].numpy(), saved.numpy().T)

@@ -8,6 +8,7 @@ import pytest
 import needle as ndl
 import needle.nn.functional as F
 from needle import nn
+from needle.nn.functional.attention import attend as attend_both
 from needle.ops import attention as A
 from needle.testing import assert_close, check_grads
 
@@ -70,7 +71,7 @@ def test_masks(tiles, name):
 
 @pytest.mark.parametrize("name", MASKS)
 def test_mask_and_causal(tiles, name):
-    """Both at once (PyTorch refuses that; there the causal part goes into the mask)."""
+    """Both at once, as MultiheadAttention may have it; refused by the function, as in PyTorch."""
     mask = mask_of(name, 37, 37)
     seen = torch.ones(37, 37, dtype=torch.bool).tril()
 
@@ -78,7 +79,10 @@ def test_mask_and_causal(tiles, name):
         joint = m & seen if m.dtype is torch.bool else m + torch.where(seen, 0.0, -torch.inf)
         return their_attend(q, k, v, joint)
 
-    compare(lambda q, k, v, m: attend(q, k, v, m, is_causal=True), theirs, [*qkv(keys=37), mask])
+    compare(lambda q, k, v, m: attend_both(q, k, v, m, 0.0, True), theirs, [*qkv(keys=37), mask])
+    q, k, v = map(ndl.tensor, qkv(keys=37))
+    with pytest.raises(ValueError, match="expected attn_mask or is_causal, got both"):
+        attend(q, k, v, ndl.tensor(mask), is_causal=True)
 
 
 @pytest.mark.parametrize("batch", [(), (4,), (2, 2, 3)])

@@ -48,6 +48,7 @@ def sample(*shape):
 
 BLOCK_NAMES = [
     "fc1.weight", "fc1.bias", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var",
+    "norm.num_batches_tracked",
     "fc2.weight", "scale",
 ]  # fmt: skip
 
@@ -55,9 +56,9 @@ BLOCK_NAMES = [
 def test_names_in_the_order_of_attributes():
     block = Block()
     assert list(block.state_dict()) == BLOCK_NAMES
-    parameters = [n for n in BLOCK_NAMES if "running" not in n]
+    parameters = [n for n in BLOCK_NAMES if "running" not in n and "tracked" not in n]
     assert [n for n, _ in block.named_parameters()] == parameters
-    assert [n for n, _ in block.named_buffers()] == ["norm.running_mean", "norm.running_var"]
+    assert [n for n, _ in block.named_buffers()] == BLOCK_NAMES[4:7]
     assert [id(p) for p in block.parameters()] == [id(p) for _, p in block.named_parameters()]
 
 
@@ -236,9 +237,10 @@ def test_to_keeps_the_parameters_and_casts_floats_only():
     parameters = model.parameters()
     assert model.to(ndl.cpu_numpy(), "float64") is model
     assert all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
+    counts = (model.steps, model.norm.num_batches_tracked)
     for _, tensor in model._named_tensors():
         assert tensor.device == ndl.cpu_numpy()
-        assert tensor.dtype == ("int64" if tensor is model.steps else "float64")
+        assert tensor.dtype == ("int64" if any(tensor is c for c in counts) else "float64")
     x = ndl.tensor(draw(5, 4), device=ndl.cpu_numpy())
     assert model(x).dtype == "float64"
     model.to(dtype="float32")
@@ -417,3 +419,33 @@ def test_lazy_mode_gives_the_same_numbers(make, shape, monkeypatch):
     monkeypatch.setattr(ndl.autograd, "LAZY_MODE", True)
     for a, b in zip(eager, run(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_attributes_by_name():
+    model = Model()
+    assert model.get_submodule("blocks.1.fc1") is model.blocks[1].fc1
+    assert model.get_submodule("") is model
+    with pytest.raises(ValueError, match=r"\[get_submodule\] Model has no module 'blocks.7'"):
+        model.get_submodule("blocks.7")
+    model.register_buffer("steps", ndl.tensor([3]))
+    model.register_parameter("gain", nn.Parameter(ndl.ones(1)))
+    model.add_module("extra", nn.Linear(1, 1))
+    assert {"steps", "gain", "extra.weight"} <= set(model.state_dict())
+    assert "gain" in dict(model.named_parameters()) and "steps" in dict(model.named_buffers())
+
+
+def test_zero_grad_forgets_gradients():
+    model = nn.Linear(2, 2)
+    model(ndl.ones(1, 2)).sum().backward()
+    model.zero_grad()
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_graph_older_than_its_weights_is_refused():
+    for change in (lambda m: m.load_state_dict(nn.Linear(2, 2).state_dict()),
+                   lambda m: m.to(dtype="float64")):  # fmt: skip
+        model = nn.Linear(2, 2)
+        loss = (model(ndl.Tensor([[1.0, 2.0]])) ** 2).sum()
+        change(model)
+        with pytest.raises(ValueError, match="backward"):
+            loss.backward()

@@ -251,3 +251,29 @@ def test_normalize_zero():
 def test_errors(call, match):
     with pytest.raises(ValueError, match=match):
         call(ndl.tensor(draw(2, 3, 4)))
+
+
+@on_devices
+@pytest.mark.parametrize(
+    ("name", "shape"), [("BatchNorm1d", (6, 3)), ("BatchNorm2d", (2, 3, 4, 4))]
+)
+def test_momentum_none_averages_all_batches(name, shape, device):
+    ours = getattr(nn, name)(3, momentum=None).to(device, "float64")
+    theirs = getattr(torch.nn, name)(3, momentum=None).double()
+    batches = [draw(*shape, seed=i) for i in range(3)]
+    for batch in batches:
+        ours(ndl.tensor(batch, device=device))
+        theirs(torch.tensor(batch))
+    np.testing.assert_allclose(ours.running_mean.numpy(), theirs.running_mean, rtol=1e-12)
+    axes = (0, *range(2, len(shape)))  # the course's variance is the biased one
+    expected = np.mean([batch.var(axes) for batch in batches], 0)
+    np.testing.assert_allclose(ours.running_var.numpy(), expected, rtol=1e-12)
+    assert ours.num_batches_tracked.item() == theirs.num_batches_tracked.item() == 3
+    ours.eval()(ndl.tensor(batches[0], device=device))
+    assert ours.num_batches_tracked.item() == 3
+
+
+def test_instance_norm_without_momentum_keeps_its_statistics():
+    ours = nn.InstanceNorm1d(3, momentum=None, track_running_stats=True)
+    ours(ndl.tensor(draw(2, 3, 5), "float32"))
+    assert ours.running_mean.numpy().tolist() == [0, 0, 0]  # as PyTorch does

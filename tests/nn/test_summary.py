@@ -65,7 +65,7 @@ def test_summary_table():
     assert lines[2].startswith("Model ") and lines[3].startswith("  blocks.0: Block")
     assert any(line.startswith("    fc1: Linear") for line in lines)
     assert "(6, 2), (6, 3)" in lines[2]
-    assert "parameters 160" in text and "memory: weights 736 B" in text
+    assert "parameters 160" in text and "memory: weights 760 B" in text
     assert repr(ndl.summary(Model(), (6, 4))) == text
 
 

@@ -256,15 +256,19 @@ def randb(
 
 def randint(
     low: int,
-    high: int,
-    shape: Any,
+    high: Any,
+    shape: Any = None,
     *,
     device: Device = None,
     dtype: Any = "int64",
     requires_grad: bool = False,
     generator: random.RandomSource | None = None,
 ) -> Tensor:
-    """Whole numbers in [low, high)."""
+    """Whole numbers in [low, high); randint(high, shape) starts at 0."""
+    if shape is None:
+        low, high, shape = 0, low, high
+    if low >= high:
+        raise ValueError(f"[randint] expected low < high, got {low} and {high}.")
     sizes = _shape((shape,), "randint")
     kind = dtype_of(dtype)
     if not kind.is_floating and kind != "bool":

@@ -37,8 +37,8 @@ def _stored(tensor: Any) -> tuple[DType, np.ndarray[Any, Any]]:
     """A tensor's dtype and its elements in storage form, C order, little-endian."""
     data = tensor.realize_cached_data() if isinstance(tensor, Tensor) else np.asarray(tensor)
     if isinstance(data, np.ndarray):
-        return dtype_of(data.dtype), np.ascontiguousarray(data)
-    return data.dtype, np.ascontiguousarray(from_device(data))
+        return dtype_of(data.dtype), np.asarray(data, order="C")
+    return data.dtype, np.asarray(from_device(data), order="C")
 
 
 def write(file: BinaryIO, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:

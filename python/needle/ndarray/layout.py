@@ -12,6 +12,31 @@ from typing import Any
 Shape = tuple[int, ...]
 
 
+class Size(int):
+    """A number of elements (NumPy's x.size) that, called, is the shape (PyTorch's x.size()).
+
+    >>> Size.of((2, 3)), Size.of((2, 3))(), Size.of((2, 3))(0)
+    (6, (2, 3), 2)
+    """
+
+    shape: Shape
+
+    @classmethod
+    def of(cls, shape: Shape) -> Size:
+        """The size of a shape."""
+        size = cls(math.prod(shape))
+        size.shape = shape
+        return size
+
+    def __call__(self, dim: int | None = None) -> Any:
+        if dim is None:
+            return self.shape
+        return self.shape[normalize_axis(dim, len(self.shape), "size")]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (int, (int(self),))
+
+
 def compact_strides(shape: Shape) -> Shape:
     """Row-major strides.
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from ..autograd import Tensor
+from .. import init
+from ..autograd import Tensor, before_write, next_stamp
 from ..backend import BackendDevice, device_named
 from ..dtype import dtype_of
 from ..ndarray import functions as F
@@ -45,6 +46,24 @@ class LoadReport(NamedTuple):
         lines += [f"unexpected: {name}" for name in self.unexpected]
         lines += [f"shape of {n}: expected {want}, got {got}" for n, want, got in self.mismatched]
         return "\n".join(lines) or "every tensor matched"
+
+
+Move = Callable[[Tensor], Tensor]
+
+
+def unchanged(x: Tensor) -> Tensor:
+    """x"""
+    return x
+
+
+class StateEntry(NamedTuple):
+    """A tensor of a model: its name in a state, and how its elements move there and back."""
+
+    name: str
+    tensor: Tensor
+    there: Move = unchanged
+    back: Move = unchanged
+    optional: bool = False  # a state may do without it
 
 
 class Module:
@@ -135,35 +154,73 @@ class Module:
 
     # State ----------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Names and data of all parameters and buffers."""
-        return {name: tensor.detach() for name, tensor in self._named_tensors()}
+    def _state_entries(self, layout: str) -> list[StateEntry]:
+        if layout == "needle":
+            return [StateEntry(name, tensor) for name, tensor in self._named_tensors()]
+        if layout != "torch":
+            raise ValueError(f"[state_dict] layout must be 'needle' or 'torch', got {layout!r}.")
+        from .torch_layout import entries
 
-    def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> LoadReport:
+        return list(entries(self))
+
+    def state_dict(self, layout: str = "needle") -> dict[str, Tensor]:
+        """Names and data of all parameters and buffers.
+
+        layout="torch" gives copies with PyTorch's names and layouts, for its load_state_dict."""
+        found = self._state_entries(layout)
+        if layout == "needle":
+            return {entry.name: entry.tensor.detach() for entry in found}
+        return {entry.name: entry.there(entry.tensor.detach()).clone() for entry in found}
+
+    def load_state_dict(
+        self, state: Mapping[str, Any], strict: bool = True, layout: str | None = None
+    ) -> LoadReport:
         """Copy tensors in by name, and report what did not match; strict makes that an error.
 
+        layout="torch" takes PyTorch's names and layouts, as do states that hold PyTorch's tensors.
         Nothing is changed when a strict load fails."""
-        own = dict(self._named_tensors())
-        report = LoadReport(
-            missing=[name for name in own if name not in state],
-            unexpected=[name for name in state if name not in own],
-            mismatched=[
-                (name, tensor.shape, tuple(state[name].shape))
-                for name, tensor in own.items()
-                if name in state and tuple(state[name].shape) != tensor.shape
-            ],
-        )
+        if layout is None:
+            layout = "torch" if any(map(_is_torch, state.values())) else "needle"
+        own = {entry.name: entry for entry in self._state_entries(layout)}
+        report = _compared(own, state)
         if strict and any(report):
             raise ValueError(
                 f"[load_state_dict] {type(self).__name__} and the state differ; "
-                f"strict=False loads what matches:\n{report}"
+                f"strict=False loads what matches:\n{report}{_hint(self, state, layout)}"
             )
         skipped = {name for name, _, _ in report.mismatched}
-        for name, tensor in own.items():
+        for name, (_, tensor, _, back, _) in own.items():
             if name in state and name not in skipped:
-                given = Tensor(state[name], device=tensor.device, dtype=tensor.dtype)
-                tensor.cached_data = F.copy(given.realize_cached_data())
+                given = back(_as_tensor(state[name], tensor.dtype))
+                moved = Tensor(given, device=tensor.device, dtype=tensor.dtype)
+                _give_data(tensor, F.copy(moved.realize_cached_data()))
         return report
+
+    # Attributes by name ---------------------------------------------------------------------
+
+    def get_submodule(self, name: str) -> Module:
+        """The module at a path such as "blocks.2.fc1"; "" is this one."""
+        for path, module in self.named_modules():
+            if path == name:
+                return module
+        raise ValueError(f"[get_submodule] {type(self).__name__} has no module {name!r}.")
+
+    def register_buffer(self, name: str, tensor: Tensor | None) -> None:
+        """The same as setting an attribute: a tensor that is no Parameter is a buffer."""
+        setattr(self, name, tensor)
+
+    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
+        """The same as setting an attribute."""
+        setattr(self, name, parameter)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """The same as setting an attribute."""
+        setattr(self, name, module)
+
+    def zero_grad(self) -> None:
+        """Forget the gradients of all parameters."""
+        for parameter in self.parameters():
+            parameter.grad = None
 
     # Modes ----------------------------------------------------------------------------------
 
@@ -201,8 +258,7 @@ class Module:
         for _, tensor in self._named_tensors():
             keep = dtype is None or not dtype_of(tensor.dtype).is_floating
             target = tensor.dtype if keep else dtype
-            moved = Tensor(tensor.detach(), device=device, dtype=target)
-            tensor.cached_data = moved.cached_data
+            _give_data(tensor, Tensor(tensor.detach(), device=device, dtype=target).cached_data)
         return self
 
     # Hooks ----------------------------------------------------------------------------------
@@ -251,6 +307,53 @@ def _flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         for i, item in enumerate(value):
             yield from _flatten(f"{name}.{i}", item)
+
+
+def _compared(own: dict[str, StateEntry], state: Mapping[str, Any]) -> LoadReport:
+    """What a state lacks, what it has beyond the model, and what has another shape."""
+    given = {id(entry.tensor) for name, entry in own.items() if name in state}
+    shapes = {name: entry.there(entry.tensor.detach()).shape for name, entry in own.items()}
+    return LoadReport(
+        missing=[
+            name
+            for name, entry in own.items()
+            if id(entry.tensor) not in given and not entry.optional
+        ],
+        unexpected=[name for name in state if name not in own],
+        mismatched=[
+            (name, shape, tuple(state[name].shape))
+            for name, shape in shapes.items()
+            if name in state and tuple(state[name].shape) != shape
+        ],
+    )
+
+
+def _hint(module: Module, state: Mapping[str, Any], layout: str) -> str:
+    """That the other layout would have matched, if it would."""
+    other = "torch" if layout == "needle" else "needle"
+    fits = not any(_compared({e.name: e for e in module._state_entries(other)}, state))
+    return f"\nThe state has the other layout: give layout={other!r}." if fits else ""
+
+
+def _give_data(tensor: Tensor, data: Any) -> None:
+    """Other data, of any dtype and device, which no gradient of what was computed before uses."""
+    if data is not tensor.cached_data:
+        before_write()
+        tensor.cached_data = data
+        tensor._replaced = next_stamp()
+
+
+def _is_torch(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "torch"
+
+
+def _as_tensor(value: Any, dtype: Any) -> Tensor:
+    """An array, or a tensor of either library."""
+    if isinstance(value, Tensor):
+        return value.detach()
+    if _is_torch(value):
+        return init.from_dlpack(value.detach().cpu().contiguous())
+    return Tensor(value, dtype=dtype, requires_grad=False)
 
 
 def _call_with_hooks(

@@ -34,7 +34,7 @@ class _ChannelNorm(Module):
         self,
         dim: int,
         eps: float,
-        momentum: float,
+        momentum: float | None,
         affine: bool,
         track_running_stats: bool,
         device: Any,
@@ -48,9 +48,11 @@ class _ChannelNorm(Module):
         self.weight, self.bias = _ones_and_zeros((dim,), affine, affine, device, dtype)
         self.running_mean: Tensor | None = None
         self.running_var: Tensor | None = None
+        self.num_batches_tracked: Tensor | None = None
         if track_running_stats:
             self.running_mean = init.zeros(dim, device=device, dtype=dtype)
             self.running_var = init.ones(dim, device=device, dtype=dtype)
+            self.num_batches_tracked = init.zeros(device=device, dtype="int64")
 
     def check(self, x: Tensor) -> None:
         """The shapes that this layer takes."""
@@ -71,7 +73,8 @@ class _ChannelNorm(Module):
 class BatchNorm1d(_ChannelNorm):
     """(N, C) or (N, C, L): each channel normalised over the batch; running statistics in eval mode.
 
-    The variance is the biased one, also in the running statistics (the course's rule)."""
+    The variance is the biased one, also in the running statistics (the course's rule). These are
+    moving averages, or with momentum=None the plain average over all batches."""
 
     axes: ClassVar[tuple[int, ...]] = (2, 3)
     places = "[, L]"
@@ -80,7 +83,7 @@ class BatchNorm1d(_ChannelNorm):
         self,
         dim: int,
         eps: float = 1e-5,
-        momentum: float = 0.1,
+        momentum: float | None = 0.1,
         device: Any = None,
         dtype: Any = "float32",
         *,
@@ -88,6 +91,14 @@ class BatchNorm1d(_ChannelNorm):
         track_running_stats: bool = True,
     ):
         super().__init__(dim, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def share(self) -> float | Tensor:
+        """How much of the running statistics this batch is: momentum, or 1/n at batch n (None)."""
+        if not self.training or self.num_batches_tracked is None:
+            return 0.0
+        count = self.num_batches_tracked.data + 1
+        self.num_batches_tracked.data = count
+        return 1 / count.astype("float64") if self.momentum is None else self.momentum
 
     def forward(self, x: Tensor) -> Tensor:
         self.check(x)
@@ -98,7 +109,7 @@ class BatchNorm1d(_ChannelNorm):
             self.weight,
             self.bias,
             self.training or not self.track_running_stats,
-            self.momentum,
+            self.share(),
             self.eps,
             correction=0,
         )
@@ -128,7 +139,7 @@ class InstanceNorm1d(_ChannelNorm):
         self,
         num_features: int,
         eps: float = 1e-5,
-        momentum: float = 0.1,
+        momentum: float | None = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
         device: Any = None,
@@ -145,7 +156,7 @@ class InstanceNorm1d(_ChannelNorm):
             self.weight,
             self.bias,
             self.training or not self.track_running_stats,
-            self.momentum,
+            0.0 if self.momentum is None else self.momentum,
             self.eps,
         )
 

@@ -20,6 +20,7 @@ from ..ops import chunk, concatenate, logical_not, where
 from ..ops.attention import attention_by_definition
 from . import functional as F
 from .dropout import Dropout
+from .functional.attention import attend
 from .linear import Linear
 from .module import Module, Parameter
 from .norm import LayerNorm
@@ -137,7 +138,7 @@ class MultiheadAttention(Module):
             probs = F.dropout(probs, dropout)  # (B, H, T, S)
             out, weights = probs @ v, probs.mean(1) if average_attn_weights else probs
         else:
-            out = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)
+            out = attend(q, k, v, mask, dropout, is_causal)
         batch, _, time, _ = out.shape
         out = self.out_proj(out.transpose((1, 2)).reshape((batch, time, self.embed_dim)))
         if unbatched:

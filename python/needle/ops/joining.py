@@ -212,9 +212,27 @@ class Split(TensorTupleOp):
         return stack(out_grad.tuple(), layout.normalize_axis(self.axis, x.ndim, "split"))
 
 
-def split(a: Tensor, axis: int) -> TensorTuple:
-    """One tensor for each position on the axis, without that axis: the reverse of stack."""
-    return Split(axis)(check_tensor("split", a))
+def split(a: Tensor, axis: int | Sequence[int], dim: int | None = None) -> TensorTuple:
+    """One tensor for each position on the axis, without that axis: the reverse of stack.
+
+    With a `dim`, PyTorch's split: pieces of one size (the last may be smaller), or of the sizes
+    that are given first."""
+    x = check_tensor("split", a)
+    if dim is None:
+        return Split(whole_number("split", "axis", axis))(x)
+    along = layout.normalize_axis(dim, x.ndim, "split")
+    n, sizes = x.shape[along], axis
+    if isinstance(sizes, int):
+        if sizes < 1:
+            raise ValueError(f"[split] expected pieces of at least 1, got {sizes}.")
+        sizes = [min(sizes, n - start) for start in range(0, n, sizes)] or [0]
+    bounds = tuple(itertools.accumulate(sizes, initial=0))
+    if min(sizes) < 0 or bounds[-1] != n:
+        raise ValueError(
+            f"[split] expected sizes that sum to {n} (axis {along} of {x.shape}), got "
+            f"{list(sizes)}."
+        )
+    return SplitAt(bounds, along)(x)
 
 
 class Concatenate(TensorOp):

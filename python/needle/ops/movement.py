@@ -10,6 +10,7 @@ from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..backend import BackendDevice, device_named
+from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
 from .common import check_tensor, fit, one_of
 from .elementwise import astype
@@ -285,14 +286,14 @@ def _triangle(op: str, a: Tensor, k: int, upper: bool) -> Tensor:
     return Triangle(k, upper)(a)
 
 
-def tril(a: Tensor, k: int = 0) -> Tensor:
+def tril(a: Tensor, k: int = 0, *, diagonal: int = 0) -> Tensor:
     """The lower triangle of the last two axes: zero above diagonal k."""
-    return _triangle("tril", a, k, upper=False)
+    return _triangle("tril", a, k or diagonal, upper=False)
 
 
-def triu(a: Tensor, k: int = 0) -> Tensor:
+def triu(a: Tensor, k: int = 0, *, diagonal: int = 0) -> Tensor:
     """The upper triangle of the last two axes: zero below diagonal k."""
-    return _triangle("triu", a, k, upper=True)
+    return _triangle("triu", a, k or diagonal, upper=True)
 
 
 # Memory -------------------------------------------------------------------------------------------
@@ -332,9 +333,25 @@ class ToDevice(TensorOp):
         return to(out_grad, x.device)
 
 
-def to(a: Tensor, device: BackendDevice | str | None = None, dtype: Any = None) -> Tensor:
-    """a on another device, in another dtype, or both; a itself when it is there already."""
+def _is_dtype(x: Any) -> bool:
+    if isinstance(x, BackendDevice):
+        return False
+    try:
+        dtype_of(x)
+    except TypeError:
+        return False
+    return True
+
+
+def to(a: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
+    """a on another device, in another dtype, or both; a itself when it is there already.
+
+    A dtype, or a tensor to be like, may come first."""
     moved = check_tensor("to", a)
+    if isinstance(device, Tensor):
+        device, dtype = device.device, device.dtype if dtype is None else dtype
+    elif device is not None and dtype is None and _is_dtype(device):
+        device, dtype = None, device
     if device is not None and device_named(device) != a.device:
         target = device_named(device)
         if not target.enabled():

@@ -19,6 +19,7 @@ from . import (
     movement,
     order,
     reduce,
+    torch_names,
     tuples,
     unary,
 )
@@ -123,6 +124,7 @@ for function in (
     order.sort, order.argsort, order.topk, order.median, order.unique,
 ):  # fmt: skip
     METHODS[function.__name__] = function
+METHODS.update(torch_names.METHODS)
 
 
 def install() -> None:

@@ -61,9 +61,15 @@ def topk(
 
 
 def median(
-    x: Tensor, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None
+    x: Tensor,
+    axis: int | None = None,
+    keepdims: bool = False,
+    *,
+    dim: int | None = None,
+    keepdim: bool = False,
 ) -> Tensor:
     """The middle element, or the mean of the two in the middle; NaN where there is one."""
+    keepdims = keepdims or keepdim
     check_tensor("median", x)
     axis = one_of("median", axis=axis, dim=dim)
     ordered, along = _flattened("median", sort(x, axis), axis)

@@ -78,10 +78,16 @@ class Summation(Reduction):
 
 
 def summation(
-    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+    a: Tensor,
+    axes: Axes = None,
+    keepdims: bool = False,
+    *,
+    axis: Axes = None,
+    dim: Axes = None,
+    keepdim: bool = False,
 ) -> Tensor:
     """The sum over axes."""
-    return Summation(one_of("sum", axes, axis, dim), keepdims)(check_tensor("sum", a))
+    return Summation(one_of("sum", axes, axis, dim), keepdims or keepdim)(check_tensor("sum", a))
 
 
 sum = summation
@@ -105,10 +111,16 @@ class Mean(Reduction):
 
 
 def mean(
-    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+    a: Tensor,
+    axes: Axes = None,
+    keepdims: bool = False,
+    *,
+    axis: Axes = None,
+    dim: Axes = None,
+    keepdim: bool = False,
 ) -> Tensor:
     """The average over axes."""
-    return Mean(one_of("mean", axes, axis, dim), keepdims)(check_tensor("mean", a))
+    return Mean(one_of("mean", axes, axis, dim), keepdims or keepdim)(check_tensor("mean", a))
 
 
 class Var(Reduction):
@@ -169,20 +181,24 @@ def _correction(op: str, correction: float | None, ddof: float | None) -> float:
 
 def var(
     a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None,
-    correction: float | None = None, ddof: float | None = None,
+    keepdim: bool = False, correction: float | None = None, ddof: float | None = None,
 ) -> Tensor:  # fmt: skip
     """The variance over axes, divided by n - correction (also called ddof; 0 if not given)."""
     given = one_of("var", axes, axis, dim)
-    return Var(given, keepdims, _correction("var", correction, ddof))(check_tensor("var", a))
+    return Var(given, keepdims or keepdim, _correction("var", correction, ddof))(
+        check_tensor("var", a)
+    )
 
 
 def std(
     a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None,
-    correction: float | None = None, ddof: float | None = None,
+    keepdim: bool = False, correction: float | None = None, ddof: float | None = None,
 ) -> Tensor:  # fmt: skip
     """The standard deviation over axes: the square root of `var`."""
     given = one_of("std", axes, axis, dim)
-    return Std(given, keepdims, _correction("std", correction, ddof))(check_tensor("std", a))
+    return Std(given, keepdims or keepdim, _correction("std", correction, ddof))(
+        check_tensor("std", a)
+    )
 
 
 # Largest and smallest -----------------------------------------------------------------------------
@@ -205,10 +221,16 @@ class Max(Extreme):
 
 
 def max(
-    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+    a: Tensor,
+    axes: Axes = None,
+    keepdims: bool = False,
+    *,
+    axis: Axes = None,
+    dim: Axes = None,
+    keepdim: bool = False,
 ) -> Tensor:
     """The largest element over axes."""
-    return Max(one_of("max", axes, axis, dim), keepdims)(check_tensor("max", a))
+    return Max(one_of("max", axes, axis, dim), keepdims or keepdim)(check_tensor("max", a))
 
 
 class Min(Extreme):
@@ -218,10 +240,16 @@ class Min(Extreme):
 
 
 def min(
-    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+    a: Tensor,
+    axes: Axes = None,
+    keepdims: bool = False,
+    *,
+    axis: Axes = None,
+    dim: Axes = None,
+    keepdim: bool = False,
 ) -> Tensor:
     """The smallest element over axes."""
-    return Min(one_of("min", axes, axis, dim), keepdims)(check_tensor("min", a))
+    return Min(one_of("min", axes, axis, dim), keepdims or keepdim)(check_tensor("min", a))
 
 
 class ArgReduce(TensorOp):
@@ -240,20 +268,20 @@ class ArgReduce(TensorOp):
 
 def argmax(
     a: Tensor, axis: int | None = None, keepdims: bool = False, *,
-    axes: int | None = None, dim: int | None = None,
+    axes: int | None = None, dim: int | None = None, keepdim: bool = False,
 ) -> Tensor:  # fmt: skip
     """Where the largest element is, along an axis; the first of equals, NaN before all."""
     given = one_of("argmax", axes, axis, dim)
-    return ArgReduce("argmax", given, keepdims)(check_tensor("argmax", a))
+    return ArgReduce("argmax", given, keepdims or keepdim)(check_tensor("argmax", a))
 
 
 def argmin(
     a: Tensor, axis: int | None = None, keepdims: bool = False, *,
-    axes: int | None = None, dim: int | None = None,
+    axes: int | None = None, dim: int | None = None, keepdim: bool = False,
 ) -> Tensor:  # fmt: skip
     """Where the smallest element is, along an axis; the first of equals, NaN before all."""
     given = one_of("argmin", axes, axis, dim)
-    return ArgReduce("argmin", given, keepdims)(check_tensor("argmin", a))
+    return ArgReduce("argmin", given, keepdims or keepdim)(check_tensor("argmin", a))
 
 
 class Quantifier(Reduction):
@@ -267,17 +295,33 @@ class Quantifier(Reduction):
 
 
 def any(
-    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+    a: Tensor,
+    axes: Axes = None,
+    keepdims: bool = False,
+    *,
+    axis: Axes = None,
+    dim: Axes = None,
+    keepdim: bool = False,
 ) -> Tensor:
     """Is any element true (not zero)?"""
-    return Quantifier("any", one_of("any", axes, axis, dim), keepdims)(check_tensor("any", a))
+    return Quantifier("any", one_of("any", axes, axis, dim), keepdims or keepdim)(
+        check_tensor("any", a)
+    )
 
 
 def all(
-    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+    a: Tensor,
+    axes: Axes = None,
+    keepdims: bool = False,
+    *,
+    axis: Axes = None,
+    dim: Axes = None,
+    keepdim: bool = False,
 ) -> Tensor:
     """Is every element true (not zero)?"""
-    return Quantifier("all", one_of("all", axes, axis, dim), keepdims)(check_tensor("all", a))
+    return Quantifier("all", one_of("all", axes, axis, dim), keepdims or keepdim)(
+        check_tensor("all", a)
+    )
 
 
 # Products and running totals ----------------------------------------------------------------------
@@ -384,10 +428,16 @@ def _product_before(x: Any) -> Any:
 
 
 def prod(
-    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+    a: Tensor,
+    axes: Axes = None,
+    keepdims: bool = False,
+    *,
+    axis: Axes = None,
+    dim: Axes = None,
+    keepdim: bool = False,
 ) -> Tensor:
     """The product over axes."""
-    return Prod(one_of("prod", axes, axis, dim), keepdims)(check_tensor("prod", a))
+    return Prod(one_of("prod", axes, axis, dim), keepdims or keepdim)(check_tensor("prod", a))
 
 
 # Norms --------------------------------------------------------------------------------------------
@@ -395,11 +445,12 @@ def prod(
 
 def norm(
     a: Tensor, ord: float | str = 2, axes: Axes = None, keepdims: bool = False, *,
-    axis: Axes = None, dim: Axes = None,
+    axis: Axes = None, dim: Axes = None, keepdim: bool = False,
 ) -> Tensor:  # fmt: skip
     """(Σ |x_i|^ord)^(1/ord) over axes: a vector norm. ord may be inf, -inf and 0 (not-zeros).
 
     The gradient is 0 where the norm is 0."""
+    keepdims = keepdims or keepdim
     given = one_of("norm", axes, axis, dim)
     dtype = check_tensor("norm", a).dtype
     x: Any = astype(a, accumulator(dtype))

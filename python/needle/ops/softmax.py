@@ -45,11 +45,17 @@ class LogSumExp(Reduction):
 
 
 def logsumexp(
-    a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None
+    a: Tensor,
+    axes: Axes = None,
+    keepdims: bool = False,
+    *,
+    axis: Axes = None,
+    dim: Axes = None,
+    keepdim: bool = False,
 ) -> Tensor:
     """log(sum(exp(a))) over axes, without overflow."""
     given = one_of("logsumexp", axes, axis, dim)
-    return LogSumExp(given, keepdims)(check_tensor("logsumexp", a))
+    return LogSumExp(given, keepdims or keepdim)(check_tensor("logsumexp", a))
 
 
 class Normalizer(TensorOp):

@@ -26,6 +26,25 @@ def scaled_dot_product_attention(
     lets query i see the keys up to i. scale is 1/√D by default. With enable_gqa, groups of query
     heads share one key and value head. The matrix of scores is never made, unless there is dropout,
     which draws one number for each of its elements."""
+    if attn_mask is not None and is_causal:
+        raise ValueError(
+            "[scaled_dot_product_attention] expected attn_mask or is_causal, got both; leave one "
+            "away, or put the causal mask into attn_mask."
+        )
+    return attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """The same where a key must be seen by both the mask and the causal rule."""
     _check(query, key, value, enable_gqa)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     shape = (*query.shape[:-1], value.shape[-1])

@@ -76,7 +76,7 @@ def batch_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     training: bool = False,
-    momentum: float = 0.1,
+    momentum: float | Tensor = 0.1,
     eps: float = 1e-5,
     *,
     correction: int = 1,
@@ -105,7 +105,7 @@ def batch_norm(
     return _per_channel(y, weight, bias)
 
 
-def _track(running: Tensor | None, batch: Tensor, momentum: float) -> None:
+def _track(running: Tensor | None, batch: Tensor, momentum: float | Tensor) -> None:
     """running = (1 - momentum) running + momentum batch, outside the graph"""
     if running is None:
         return
@@ -151,7 +151,7 @@ def instance_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     use_input_stats: bool = True,
-    momentum: float = 0.1,
+    momentum: float | Tensor = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """(N, C, ...): each channel of each sample over its places, or by the running statistics."""

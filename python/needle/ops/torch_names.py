@@ -1,0 +1,305 @@
+"""PyTorch's names: other names of our operators, and the small operators that only it names.
+
+Where a name means something else in the course or in NumPy (`split`, `repeat`, `max`), it keeps
+that meaning; docs/coming-from-pytorch.md lists these.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..autograd import Tensor, is_grad_enabled
+from ..dtype import dtype_of
+from ..ndarray import functions as F, layout
+from . import compare, reduce
+from .arithmetic import add, divide, multiply, negate, power, subtract
+from .common import check_tensor, constant, whole_number
+from .elementwise import astype
+from .indexing import getitem, setitem, take
+from .inplace import IN_PLACE
+from .joining import _several, concatenate, repeat, split
+from .matmul import matmul, outer
+from .movement import (
+    OnDiagonal,
+    broadcast_to,
+    clone,
+    diagonal as _diagonal,
+    permute,
+    reshape,
+    swapaxes,
+    to,
+)
+from .softmax import logsoftmax
+
+cat = concat = concatenate
+sub, mul, div, pow, neg = subtract, multiply, divide, power, negate
+gt, ge, lt, le = compare.greater, compare.greater_equal, compare.less, compare.less_equal
+eq, ne, clamp = compare.equal, compare.not_equal, compare.clip
+mm = bmm = mv = matmul
+amax, amin = reduce.max, reduce.min
+log_softmax = logsoftmax
+repeat_interleave = repeat
+swapdims = swapaxes
+
+
+# Shapes -------------------------------------------------------------------------------------------
+
+
+def expand(x: Tensor, *sizes: Any) -> Tensor:
+    """Stretched to a shape; -1 keeps a size."""
+    wanted = layout.normalize_shape(sizes[0] if len(sizes) == 1 else sizes, "expand")
+    new = len(wanted) - check_tensor("expand", x).ndim
+    if new < 0 or -1 in wanted[:new]:
+        raise ValueError(
+            f"[expand] expected a size for each axis of {x.shape}, and for new ones before them a "
+            f"size that is not -1, got {wanted}."
+        )
+    kept = [x.shape[i - new] if n == -1 else n for i, n in enumerate(wanted)]
+    return broadcast_to(x, tuple(kept))
+
+
+def movedim(x: Tensor, source: Any, destination: Any) -> Tensor:
+    """Axes moved to other positions; the rest keep their order."""
+    ndim = check_tensor("movedim", x).ndim
+    pair = [s if isinstance(s, Sequence) else (s,) for s in (source, destination)]
+    start, end = ([layout.normalize_axis(i, ndim, "movedim") for i in axes] for axes in pair)
+    if len(start) != len(end) or len({*start}) < len(start) or len({*end}) < len(end):
+        raise ValueError(
+            f"[movedim] expected as many different axes as destinations, got {source} and "
+            f"{destination}."
+        )
+    order = [i for i in range(ndim) if i not in start]
+    for where, axis in sorted(zip(end, start, strict=True)):
+        order.insert(where, axis)
+    return permute(x, tuple(order))
+
+
+moveaxis = movedim
+
+
+def t(x: Tensor) -> Tensor:
+    """The transpose of a matrix; vectors stay."""
+    if check_tensor("t", x).ndim > 2:
+        raise ValueError(f"[t] expected at most 2 axes, got {x.shape}; transpose takes two axes.")
+    return permute(x, tuple(reversed(range(x.ndim))))
+
+
+def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """One axis as several; one of the sizes may be -1."""
+    axis = layout.normalize_axis(dim, check_tensor("unflatten", x).ndim, "unflatten")
+    inner, n = tuple(sizes), x.shape[axis]
+    known = F.size_of(tuple(m for m in inner if m != -1))
+    if inner.count(-1) > 1 or (n % known if -1 in inner and known else known != n):
+        raise ValueError(f"[unflatten] expected sizes of {n} elements, got {inner}.")
+    filled = tuple(n // known if m == -1 else m for m in inner)
+    return reshape(x, (*x.shape[:axis], *filled, *x.shape[axis + 1 :]))
+
+
+# Parts --------------------------------------------------------------------------------------------
+
+
+def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """`length` positions of an axis, from `start` on."""
+    axis = layout.normalize_axis(dim, check_tensor("narrow", x).ndim, "narrow")
+    n, first = x.shape[axis], whole_number("narrow", "start", start)
+    first = first + n if first < 0 else first
+    if not (0 <= first <= n and 0 <= whole_number("narrow", "length", length) <= n - first):
+        raise ValueError(
+            f"[narrow] expected positions of axis {axis} of {x.shape}, got {length} from {start}."
+        )
+    return getitem(x, (*[slice(None)] * axis, slice(first, first + length)))
+
+
+def select(x: Tensor, dim: int, index: int) -> Tensor:
+    """One position of an axis, which goes away."""
+    axis = layout.normalize_axis(dim, check_tensor("select", x).ndim, "select")
+    return getitem(x, (*[slice(None)] * axis, whole_number("select", "index", index)))
+
+
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """One tensor for each position of an axis, which goes away."""
+    return split(check_tensor("unbind", x), dim).tuple()
+
+
+def index_select(x: Tensor, dim: int, index: Any) -> Tensor:
+    """The slices of an axis at the given positions."""
+    return take(check_tensor("index_select", x), index, dim)
+
+
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements at which a mask is true, in one row; both broadcast."""
+    shape = layout.broadcast_shapes(
+        "masked_select", check_tensor("masked_select", x).shape, mask.shape
+    )
+    return getitem(broadcast_to(x, shape), broadcast_to(mask, shape))
+
+
+def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+    """A matrix with this diagonal, or a matrix's diagonal."""
+    if check_tensor("diag", x).ndim not in (1, 2):
+        raise ValueError(f"[diag] expected a vector or a matrix, got {x.shape}.")
+    if x.ndim == 2:
+        return _diagonal(x, diagonal)
+    n = x.size + abs(diagonal)
+    return OnDiagonal((n, n), diagonal, 0, 1)(x)
+
+
+def trace(x: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal."""
+    if check_tensor("trace", x).ndim != 2:
+        raise ValueError(f"[trace] expected a matrix, got {x.shape}.")
+    return reduce.summation(_diagonal(x))
+
+
+# Joining ------------------------------------------------------------------------------------------
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Side by side: along the second axis, or the only one."""
+    rows = [reshape(x, 1) if x.ndim == 0 else x for x in _several("hstack", tensors)]
+    return concatenate(rows, 0 if rows[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Below each other: along the first axis, vectors as rows."""
+    several = _several("vstack", tensors)
+    return concatenate([reshape(x, 1, x.size) if x.ndim < 2 else x for x in several], 0)
+
+
+# Comparison ---------------------------------------------------------------------------------------
+
+
+def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """|a - b| <= atol + rtol |b|, or equal"""
+    left = check_tensor("isclose", a)
+    right = constant(b, left, "isclose")
+    near = compare.less_equal((left - right).abs(), right.abs() * rtol + atol)
+    near = near & compare.isfinite(right) | compare.equal(left, right)
+    return near | (compare.isnan(left) & compare.isnan(right)) if equal_nan else near
+
+
+def allclose(
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Is every element of a close to b's?"""
+    return builtins.bool(reduce.all(isclose(a, b, rtol, atol, equal_nan)).item())
+
+
+# Methods ------------------------------------------------------------------------------------------
+
+
+def view_as(x: Tensor, other: Tensor) -> Tensor:
+    """The same elements in another tensor's shape."""
+    return reshape(x, other.shape)
+
+
+def expand_as(x: Tensor, other: Tensor) -> Tensor:
+    """Stretched to another tensor's shape."""
+    return expand(x, other.shape)
+
+
+def type_as(x: Tensor, other: Tensor) -> Tensor:
+    """In another tensor's dtype."""
+    return astype(x, other.dtype)
+
+
+def numel(x: Tensor) -> builtins.int:
+    """The number of elements."""
+    return F.size_of(x.shape)
+
+
+def dim(x: Tensor) -> builtins.int:
+    """The number of axes."""
+    return x.ndim
+
+
+def is_floating_point(x: Tensor) -> builtins.bool:
+    """Are the elements floating-point numbers?"""
+    return dtype_of(x.dtype).is_floating
+
+
+def is_contiguous(x: Tensor) -> builtins.bool:
+    """Do the elements lie in C order without gaps?"""
+    data = x.realize_cached_data()
+    return builtins.bool(
+        data.flags.c_contiguous if isinstance(data, np.ndarray) else data.is_compact()
+    )
+
+
+def contiguous(x: Tensor) -> Tensor:
+    """x itself when its elements lie in C order, else a copy in which they do."""
+    return x if is_contiguous(x) else clone(x)
+
+
+def cpu(x: Tensor) -> Tensor:
+    """x on the CPU: itself when it is there."""
+    return x if x.device.name.startswith("cpu") else to(x, "cpu")
+
+
+def _casting(dtype: str) -> Callable[[Tensor], Tensor]:
+    def cast(x: Tensor) -> Tensor:
+        return astype(check_tensor("astype", x), dtype)
+
+    cast.__doc__ = f"x as {dtype}."
+    return cast
+
+
+def _writing(operator: str) -> Callable[[Tensor, Any], Tensor]:
+    """The method that writes into x as the operator does; a tensor with a history is refused."""
+
+    def write(x: Tensor, other: Any) -> Tensor:
+        other_grad = isinstance(other, Tensor) and other.requires_grad
+        if is_grad_enabled() and (x.requires_grad or other_grad):
+            raise ValueError(
+                "[in place] expected no gradients to record here; put it into `with "
+                "needle.no_grad():`, or make a new tensor instead."
+            )
+        written: Tensor = IN_PLACE[operator](x, other)
+        return written
+
+    return write
+
+
+def copy_(x: Tensor, other: Any) -> Tensor:
+    """Write other's elements, broadcast and cast, into x."""
+    given = astype(constant(other, x, "copy_"), x.dtype)
+    setitem(x, ..., given)
+    return x
+
+
+def fill_(x: Tensor, value: Any) -> Tensor:
+    """Write one number into all of x."""
+    setitem(x, ..., value)
+    return x
+
+
+def zero_(x: Tensor) -> Tensor:
+    """Write 0 into all of x."""
+    return fill_(x, 0)
+
+
+# Names of Tensor's methods. Those of builtin types come last: behind them, in a class that is only
+# written for type checkers, these names would mean the methods.
+METHODS: dict[str, Callable[..., Any]] = {
+    **{f.__name__: f for f in (
+        expand, movedim, t, unflatten, narrow, select, unbind, index_select, masked_select, diag,
+        trace, isclose, allclose, view_as, expand_as, type_as, numel, dim, is_floating_point,
+        is_contiguous, contiguous, cpu, copy_, fill_, zero_,
+    )},
+    "view": reshape, "reshape_as": view_as, "moveaxis": movedim, "swapdims": swapaxes,
+    "nelement": numel, "ndimension": dim, "sub": sub, "mul": mul, "div": div, "pow": pow,
+    "neg": neg, "add": add, "gt": gt, "ge": ge, "lt": lt, "le": le, "clamp": clamp, "mm": mm,
+    "bmm": bmm, "mv": mv, "amax": amax, "amin": amin, "log_softmax": log_softmax,
+    "repeat_interleave": repeat_interleave, "outer": outer, "logical_and": compare.logical_and,
+    "logical_or": compare.logical_or,
+    "add_": _writing("__iadd__"), "sub_": _writing("__isub__"), "mul_": _writing("__imul__"),
+    "div_": _writing("__itruediv__"),
+    "half": _casting("float16"), "bfloat16": _casting("bfloat16"), "double": _casting("float64"),
+    "long": _casting("int64"), "short": _casting("int16"), "char": _casting("int8"),
+    "byte": _casting("uint8"), "float": _casting("float32"), "int": _casting("int32"),
+    "bool": _casting("bool"),
+}  # fmt: skip

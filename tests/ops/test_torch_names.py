@@ -1,0 +1,149 @@
+"""What a PyTorch user writes gives what PyTorch gives: values, gradients, dtypes."""
+
+import numpy as np
+import pytest
+
+import needle as ndl
+
+torch = pytest.importorskip("torch")
+
+CALLS = {
+    "cat": lambda m, x: m.cat([x, x], dim=1),
+    "cat of a position": lambda m, x: m.cat((x, x), 0),
+    "concat": lambda m, x: m.concat([x, x], dim=-1),
+    "view": lambda m, x: x.view(4, -1),
+    "view of a shape": lambda m, x: x.view((2, 2, 3)),
+    "view of sizes": lambda m, x: x.view(x.size(0), -1),
+    "view_as": lambda m, x: x.view_as(x.flatten()),
+    "reshape_as": lambda m, x: x.reshape_as(x.flatten()),
+    "expand": lambda m, x: x.unsqueeze(0).expand(2, -1, -1),
+    "expand_as": lambda m, x: x[:1].expand_as(x),
+    "sum keepdim": lambda m, x: x.sum(dim=1, keepdim=True),
+    "mean keepdim": lambda m, x: m.mean(x, dim=(0, 1), keepdim=True),
+    "var keepdim": lambda m, x: x.var(dim=1, correction=0, keepdim=True),
+    "std keepdim": lambda m, x: x.std(dim=1, correction=1, keepdim=True),
+    "norm keepdim": lambda m, x: x.norm(dim=1, keepdim=True),
+    "prod keepdim": lambda m, x: x.prod(dim=1, keepdim=True),
+    "logsumexp keepdim": lambda m, x: x.logsumexp(dim=1, keepdim=True),
+    "amax": lambda m, x: x.amax(dim=1, keepdim=True),
+    "amin": lambda m, x: m.amin(x, dim=0),
+    "argmax keepdim": lambda m, x: x.argmax(dim=1, keepdim=True),
+    "any keepdim": lambda m, x: (x > 0).any(dim=1, keepdim=True),
+    "all keepdim": lambda m, x: (x > 0).all(dim=1, keepdim=True),
+    "split with dim": lambda m, x: x.split(2, dim=1),
+    "split of sizes": lambda m, x: m.split(x, [1, 2], dim=1),
+    "chunk": lambda m, x: x.chunk(2, dim=0),
+    "unbind": lambda m, x: m.unbind(x, dim=1),
+    "topk": lambda m, x: x.topk(2, dim=1),
+    "clamp": lambda m, x: x.clamp(min=-0.5, max=0.5),
+    "clamp one side": lambda m, x: m.clamp(x, min=0.1),
+    "arithmetic": lambda m, x: x.mul(2).add(1).sub(x).div(3).pow(2).neg(),
+    "functions": lambda m, x: m.neg(m.pow(m.div(m.sub(m.mul(x, x), 1), 2), 2)),
+    "mm": lambda m, x: x.mm(x.t()),
+    "bmm": lambda m, x: m.bmm(x.unsqueeze(0), x.unsqueeze(0).transpose(1, 2)),
+    "mv": lambda m, x: x.mv(x[0]),
+    "outer": lambda m, x: x[0].outer(x[1]),
+    "comparison": lambda m, x: x.gt(0) & x.le(1) | x.lt(-1) | x.ge(2),
+    "eq": lambda m, x: m.eq(x, x) & ~m.ne(x, x),
+    "log_softmax": lambda m, x: x.log_softmax(dim=-1),
+    "masked_fill": lambda m, x: x.masked_fill(x < 0, float("-inf")).softmax(dim=-1),
+    "tril": lambda m, x: x.tril(diagonal=1) + m.triu(x, diagonal=-1),
+    "movedim": lambda m, x: x.unsqueeze(0).movedim(0, 2),
+    "swapdims": lambda m, x: x.swapdims(0, 1),
+    "repeat_interleave": lambda m, x: x.repeat_interleave(2, dim=0),
+    "index_select": lambda m, x: x.index_select(1, m.tensor([2, 0])),
+    "masked_select": lambda m, x: x.masked_select(x > 0),
+    "narrow": lambda m, x: x.narrow(0, 1, 2),
+    "select": lambda m, x: x.select(1, 0),
+    "unflatten": lambda m, x: x.unflatten(0, (2, 2)),
+    "diag": lambda m, x: m.diag(x[0], 1),
+    "trace": lambda m, x: x.trace(),
+    "hstack": lambda m, x: m.hstack([x, x]),
+    "vstack": lambda m, x: m.vstack([x, x[0]]),
+    "double": lambda m, x: x.double(),
+    "half": lambda m, x: x.half(),
+    "bfloat16": lambda m, x: x.bfloat16().float(),
+    "to a dtype": lambda m, x: x.to(m.float64).float(),
+    "to a dtype by its short name": lambda m, x: x.to(m.double).to(m.float),
+    "to be like": lambda m, x: x.to(m.zeros(1, dtype=m.float64)),
+    "type_as": lambda m, x: x.type_as(m.zeros(1, dtype=m.double)),
+    "to a device": lambda m, x: x.to("cpu").cpu(),
+    "long": lambda m, x: (x * 3).long(),
+    "int, short, char, bool": lambda m, x: [x.int(), x.short(), x.char(), x.bool()],
+    "byte": lambda m, x: (x * x).byte(),
+    "contiguous": lambda m, x: x.t().contiguous().view(-1),
+    "isclose": lambda m, x: m.isclose(x, x + 1e-7),
+}
+
+
+def flat(out):
+    return list(out) if isinstance(out, (list, tuple, ndl.TensorTuple)) else [out]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_as_in_pytorch(name):
+    array = np.random.default_rng(4).standard_normal((4, 3)).astype("float32")
+    ours = ndl.tensor(array, requires_grad=True)
+    theirs = torch.tensor(array, requires_grad=True)
+    found, expected = flat(CALLS[name](ndl, ours)), flat(CALLS[name](torch, theirs))
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert str(a.dtype) == str(b.dtype).removeprefix("torch.")
+        b = b.detach().float() if b.is_floating_point() else b
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6, strict=False)
+        assert a.shape == tuple(b.shape)
+    if expected[0].requires_grad:
+        sum(a.sum() for a in found if a.requires_grad).backward()
+        sum(b.sum() for b in expected if b.requires_grad).backward()
+        np.testing.assert_allclose(ours.grad.numpy(), theirs.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_size_is_a_number_and_a_function():
+    x = ndl.zeros(2, 3)
+    assert x.size == 6 and x.size() == (2, 3) and x.size(0) == 2 and x.size(dim=-1) == 3
+    rows, columns = x.size()
+    assert (rows, columns) == (2, 3) and range(x.size)[-1] == 5
+    with pytest.raises(ValueError, match=r"\[size\] axis 2 is out of range"):
+        x.size(2)
+
+
+def test_facts_about_a_tensor():
+    x = ndl.zeros(2, 3)
+    assert x.numel() == x.nelement() == ndl.numel(x) == 6
+    assert x.dim() == x.ndimension() == 2
+    assert x.is_floating_point() and not x.long().is_floating_point()
+    assert x.is_contiguous() and not x.t().is_contiguous()
+    assert x.contiguous() is x and x.cpu() is x
+    assert x.allclose(x + 1e-9) and not ndl.allclose(x, x + 1)
+
+
+def test_dtypes_have_their_short_names():
+    for name in ("half", "float", "double", "short", "int", "long", "bool"):
+        expected = str(getattr(torch, name)).removeprefix("torch.")
+        assert getattr(ndl, name) == expected
+    assert "float" not in vars(ndl)  # a star import must not hide the builtin
+
+
+def test_in_place_methods_write_where_no_gradient_is_recorded():
+    x = ndl.ones(2, 2)
+    same = x
+    assert x.add_(2).mul_(3).sub_(1).div_(4) is same
+    np.testing.assert_array_equal(x.numpy(), np.full((2, 2), 2.0))
+    assert x.copy_(ndl.tensor([1, 5])) is x and x.dtype == "float32"
+    np.testing.assert_array_equal(x.numpy(), [[1, 5], [1, 5]])
+    assert x.fill_(7).sum().item() == 28 and x.zero_().sum().item() == 0
+    weight = ndl.nn.Parameter(ndl.ones(2))
+    with pytest.raises(ValueError, match=r"put it into `with needle\.no_grad\(\):`"):
+        weight.add_(1)
+    with ndl.no_grad():
+        weight.add_(1)
+    np.testing.assert_array_equal(weight.numpy(), [2, 2])
+
+
+def test_split_keeps_the_courses_meaning():
+    parts = ndl.split(ndl.zeros(2, 3), 1)
+    assert len(parts) == 3 and parts[0].shape == (2,)
+    with pytest.raises(ValueError, match=r"\[split\] expected sizes that sum to 3 \(axis 1"):
+        ndl.split(ndl.zeros(2, 3), [1, 1], dim=1)
+    with pytest.raises(ValueError, match=r"\[split\] expected pieces of at least 1, got 0"):
+        ndl.split(ndl.zeros(2, 3), 0, dim=1)

@@ -233,6 +233,12 @@ def test_errors(shapes, options, match):
         attend(*(ndl.tensor(draw(*s)) for s in shapes), **options)
 
 
+def test_mask_errors():
+    q, k = ndl.tensor(draw(2, 3, 5)), ndl.tensor(draw(2, 4, 5))
+    with pytest.raises(ValueError, match=r"expected a mask \(\.\.\., 3, 4\) .* got \(3, 3\)"):
+        attend(q, k, k, ndl.zeros(3, 3))
+
+
 def test_rotary_errors():
     with pytest.raises(ValueError, match=r"\[RotaryEmbedding\] expected an even number .* got 5"):
         nn.RotaryEmbedding(5)

@@ -218,3 +218,12 @@ def test_dropout_in_training_only():
     assert np.abs(layer(x).numpy() - layer(x).numpy()).max() > 1e-3
     layer.eval()
     np.testing.assert_array_equal(layer(x).numpy(), layer(x).numpy())
+
+
+def test_attention_wants_one_batch_size():
+    attention = nn.MultiheadAttention(8, 2)
+    q, k = ndl.zeros(3, 2, 8), ndl.zeros(4, 1, 8)
+    with pytest.raises(ValueError, match=r"one batch size \(axis 1; batch_first decides\)"):
+        attention(q, k, k)
+    with pytest.raises(ValueError, match=r"as many keys as values"):
+        attention(q, ndl.zeros(4, 2, 8), ndl.zeros(5, 2, 8))

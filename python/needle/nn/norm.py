@@ -60,7 +60,7 @@ class _ChannelNorm(Module):
             return
         raise ValueError(
             f"[{type(self).__name__}] expected (batch, {self.dim}{self.places}), got {x.shape}; "
-            "the channels are axis 1."
+            "the channels are axis 1: change their number here, or move them there."
         )
 
     def extra_repr(self) -> str:

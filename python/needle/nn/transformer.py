@@ -153,6 +153,13 @@ class MultiheadAttention(Module):
                 "[MultiheadAttention] expected query, key and value with 3 axes (2 without a "
                 f"batch) and {dims} features, got {query.shape}, {key.shape} and {value.shape}."
             )
+        batch = 0 if self.batch_first else 1
+        batches = {x.shape[batch] for x in (query, key, value) if x.ndim == 3}
+        if len(batches) > 1 or key.shape[:-1] != value.shape[:-1]:
+            raise ValueError(
+                f"[MultiheadAttention] expected one batch size (axis {batch}; batch_first decides) "
+                f"and as many keys as values, got {query.shape}, {key.shape} and {value.shape}."
+            )
 
     def _mask(
         self,

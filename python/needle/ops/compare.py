@@ -238,8 +238,13 @@ class Clip(TensorOp):
         return fit(gradient, x)
 
 
-def clip(x: Tensor, min: Scalar | None = None, max: Scalar | None = None) -> Tensor:
-    """x limited to [min, max]; None leaves a side open."""
+def clip(
+    x: Tensor, min: Scalar | Tensor | None = None, max: Scalar | Tensor | None = None
+) -> Tensor:
+    """x limited to [min, max]; None leaves a side open. Bounds may be tensors, which broadcast."""
     if min is None and max is None:
         raise ValueError("[clip] expected min, max or both, got neither.")
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        above = check_tensor("clip", x) if min is None else maximum(check_tensor("clip", x), min)
+        return above if max is None else minimum(above, max)
     return Clip(min, max)(check_tensor("clip", x))

@@ -155,7 +155,8 @@ def transpose(a: Tensor, axes: Any = None, other: int | None = None) -> Tensor:
 
 def swapaxes(a: Tensor, axis1: int, axis2: int) -> Tensor:
     """Two axes exchanged."""
-    return transpose(a, (axis1, axis2))
+    ndim = check_tensor("swapaxes", a).ndim
+    return Transpose(tuple(layout.normalize_axis(i, ndim, "swapaxes") for i in (axis1, axis2)))(a)
 
 
 class Permute(TensorOp):

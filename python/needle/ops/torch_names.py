@@ -122,12 +122,14 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """One tensor for each position of an axis, which goes away."""
-    return split(check_tensor("unbind", x), dim).tuple()
+    axis = layout.normalize_axis(dim, check_tensor("unbind", x).ndim, "unbind")
+    return split(x, axis).tuple()
 
 
 def index_select(x: Tensor, dim: int, index: Any) -> Tensor:
     """The slices of an axis at the given positions."""
-    return take(check_tensor("index_select", x), index, dim)
+    axis = layout.normalize_axis(dim, check_tensor("index_select", x).ndim, "index_select")
+    return take(x, index, axis)
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:

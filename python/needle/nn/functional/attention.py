@@ -46,6 +46,8 @@ def attend(
 ) -> Tensor:
     """The same where a key must be seen by both the mask and the causal rule."""
     _check(query, key, value, enable_gqa)
+    if attn_mask is not None:
+        _check_mask(attn_mask, (query.shape[-2], key.shape[-2]))
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     shape = (*query.shape[:-1], value.shape[-1])
     if enable_gqa and query.shape[-3] != key.shape[-3]:
@@ -85,6 +87,15 @@ def _check(q: Tensor, k: Tensor, v: Tensor, grouped: bool) -> None:
         raise ValueError(
             f"[{op}] expected a number of query heads (axis -3) that key and value heads divide, "
             f"got {shapes}."
+        )
+
+
+def _check_mask(mask: Tensor, sizes: tuple[int, int]) -> None:
+    fits = zip(mask.shape[::-1], sizes[::-1], strict=False)
+    if any(n not in (1, size) for n, size in fits):
+        raise ValueError(
+            f"[scaled_dot_product_attention] expected a mask (..., {sizes[0]}, {sizes[1]}) for "
+            f"{sizes[0]} queries and {sizes[1]} keys, got {mask.shape}."
         )
 
 

@@ -47,10 +47,15 @@ def _check_conv(
     grouped = weight.shape[1] * groups
     channels, outputs = (weight.shape[0], grouped) if transposed else (grouped, weight.shape[0])
     if x.shape[1] != channels:
-        fix = " (are the channels last? permute them)" if x.shape[-1] == channels else ""
+        last = x.shape[-1] == channels
+        fix = (
+            "are the channels last? permute them"
+            if last
+            else "change in_channels, or what is before"
+        )
         raise ValueError(
             f"[{op}] expected an input with {channels} channels on axis 1 for weight "
-            f"{weight.shape}, got {x.shape}{fix}."
+            f"{weight.shape}, got {x.shape}; {fix}."
         )
     if bias is not None and bias.shape != (outputs,):
         raise ValueError(f"[{op}] expected a bias of shape ({outputs},), got {bias.shape}.")

@@ -120,7 +120,7 @@ def _check_channels(op: str, x: Tensor, least: int, *per_channel: Tensor | None)
         if p is not None and p.shape != x.shape[1:2]:
             raise ValueError(
                 f"[{op}] expected {p.shape[0] if p.shape else 1} channels (axis 1 of the input), "
-                f"got {x.shape}."
+                f"got {x.shape}; change their number, or move the channels to axis 1."
             )
 
 

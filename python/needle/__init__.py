@@ -120,6 +120,8 @@ _LATER = {
     "load": "io",
     "save": "io",
     "summary": "nn.summary",
+    "TraceError": "compile",
+    "jit": "compile",
     "models": "models",
     "Trainer": "trainer",
 }
@@ -134,6 +136,7 @@ if TYPE_CHECKING:
         testing as testing,
     )
     from .anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly
+    from .compile import TraceError as TraceError, jit as jit
     from .io import Checkpoint as Checkpoint, load as load, save as save
     from .nn.summary import summary as summary
     from .trainer import Trainer as Trainer

@@ -16,13 +16,14 @@ import needle as ndl
 PACKAGE = Path(ndl.__file__).parent
 
 LAYERS = [
-    {"config", "dtype", "_native"},
+    {"config", "dtype", "facts", "_native"},
     {"backend"},
     {"ndarray"},
     {"autograd", "cycles", "graph", "rebinding", "tensor_methods"},
     {"ops"},
     {"init"},
     {"anomaly", "data", "io", "nn", "optim", "recompute", "testing", "transforms", "tree"},
+    {"compile"},
     {"models", "trainer"},
     {"cli"},
     {"__main__"},

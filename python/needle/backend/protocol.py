@@ -29,6 +29,11 @@ from ..dtype import DType
 
 Scalar = bool | int | float
 
+# What a kernel writes: the operands named here, else `out` or `outs`.
+OUTPUTS: dict[str, tuple[str, ...]] = {}
+# Kernels that need what their outputs held before.
+READS_OUTPUTS = frozenset({"scatter"})
+
 
 class Handle(Protocol):
     """A typed, flat piece of device memory."""

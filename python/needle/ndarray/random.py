@@ -8,7 +8,8 @@ and on i alone, so every device and every number of threads gives the same numbe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -79,8 +80,32 @@ def _held(a: NDArray) -> Any:
     return bridge.unwrap(a) if config.BACKEND == "np" else a
 
 
-def _from_host(values: Any, dtype: Any, device: BackendDevice | None) -> Any:
-    return _held(from_numpy(np.asarray(values), dtype_of(dtype), _place(device)))
+class Recorder(Protocol):
+    """The compiler while it traces: numbers are drawn anew whenever the program runs."""
+
+    def drawing_from(self, generator: Generator) -> None:
+        """A generator is about to draw, through the kernel `random`."""
+
+    def host_numbers(
+        self, draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice
+    ) -> NDArray:
+        """An array that holds draw() at each run."""
+
+
+class _Recording(threading.local):
+    recorder: Recorder | None = None
+
+
+recording = _Recording()
+
+
+def _from_host(
+    draw: Callable[[], Any], shape: Shape, dtype: Any, device: BackendDevice | None
+) -> Any:
+    kind, place = dtype_of(dtype), _place(device)
+    if recording.recorder is not None:
+        return recording.recorder.host_numbers(draw, tuple(shape), kind, place)
+    return _held(from_numpy(np.asarray(draw()), kind, place))
 
 
 def _floating(op: str, dtype: Any) -> DType:
@@ -115,8 +140,10 @@ class NumpyGenerator:
         dtype: Any = float32,
         device: BackendDevice | None = None,
     ) -> Any:
-        values = np.random.rand(*shape) * (high - low) + low
-        return _from_host(values, _floating("rand", dtype), device)
+        def draw() -> Any:
+            return np.random.rand(*shape) * (high - low) + low
+
+        return _from_host(draw, shape, _floating("rand", dtype), device)
 
     def normal(
         self,
@@ -126,13 +153,16 @@ class NumpyGenerator:
         dtype: Any = float32,
         device: BackendDevice | None = None,
     ) -> Any:
-        values = np.random.randn(*shape) * std + mean
-        return _from_host(values, _floating("randn", dtype), device)
+        def draw() -> Any:
+            return np.random.randn(*shape) * std + mean
+
+        return _from_host(draw, shape, _floating("randn", dtype), device)
 
     def bernoulli(
         self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
     ) -> Any:
-        return _from_host(np.random.rand(*shape) <= _probability(p), dtype, device)
+        _probability(p)
+        return _from_host(lambda: np.random.rand(*shape) <= p, shape, dtype, device)
 
     def integers(
         self,
@@ -143,10 +173,14 @@ class NumpyGenerator:
         device: BackendDevice | None = None,
     ) -> Any:
         _range(low, high)
-        return _from_host(np.random.randint(low, high, size=shape), dtype, device)
+
+        def draw() -> Any:
+            return np.random.randint(low, high, size=shape)
+
+        return _from_host(draw, shape, dtype, device)
 
     def permutation(self, n: int, device: BackendDevice | None = None) -> Any:
-        return _from_host(np.random.permutation(n), int64, device)
+        return _from_host(lambda: np.random.permutation(n), (n,), int64, device)
 
     def get_state(self) -> dict[str, Any]:
         name, keys, position, has_gauss, cached = np.random.get_state()
@@ -180,6 +214,8 @@ class Generator:
     def _draw(self, name: str, shape: Shape, dtype: DType, device: BackendDevice | None) -> NDArray:
         """Fill a new array; the protocol counts float64 and normal numbers in pairs of words."""
         out = empty(check_sizes(shape, name), dtype, _place(device))
+        if recording.recorder is not None:
+            recording.recorder.drawing_from(self)
         words = 2 if name == "normal" or dtype is float64 else 1
         offset = -(-self.position // words)
         out.device.mod.random(name, out, self.seed, offset)

@@ -15,6 +15,7 @@ from .. import init
 from ..autograd import Tensor, before_write, next_stamp
 from ..backend import BackendDevice, device_named
 from ..dtype import dtype_of
+from ..facts import Flag
 from ..ndarray import functions as F
 
 M = TypeVar("M", bound="Module")
@@ -69,7 +70,7 @@ class StateEntry(NamedTuple):
 class Module:
     """The base of every layer and model: define `forward` and set parameters as attributes."""
 
-    training: bool = True
+    training = Flag(True)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"[{type(self).__name__}] define forward(self, ...).")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any
 
 from ..autograd import Tensor
+from ..facts import fact
 
 # What a hyperparameter must satisfy, where it has a bound.
 _BOUNDS = {
@@ -42,7 +43,7 @@ class ParamGroup(MutableMapping[str, Any]):
         """Was the hyperparameter ever other than 0? If not, its term is left out of the update.
 
         Known without reading the tensor, so that a compiled step can ask."""
-        return name in self._used
+        return fact(self, name, lambda: name in self._used)
 
     def __getitem__(self, name: str) -> Any:
         if name == "params":
@@ -51,7 +52,7 @@ class ParamGroup(MutableMapping[str, Any]):
             return self["beta1"], self["beta2"]
         if name in self._tensors:
             return float(self._tensors[name])
-        return self._plain[name]
+        return fact(self, name, lambda: self._plain[name])
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name == "params":

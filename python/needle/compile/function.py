@@ -1,0 +1,179 @@
+"""`jit`: call a function through its compiled programs, one per kind of arguments."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from .. import config
+from ..autograd import Tensor, is_grad_enabled
+from ..backend import default_device
+from ..dtype import dtype_of
+from ..graph import observers
+from ..ndarray.array import NDArray, from_numpy
+from .runtime import Program
+from .trace import ArgumentType, is_tracing, lock, trace
+
+F = TypeVar("F", bound=Callable[..., Any])
+MANY_TRACES = 8  # from here on a function is said to retrace often
+
+
+class CacheInfo(NamedTuple):
+    """How often a program was found, how often the function was traced, how many are kept."""
+
+    hits: int
+    misses: int
+    size: int
+
+
+class Call:
+    """The arguments of one call: the arrays among them, and a key for all that is fixed."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.arrays: list[NDArray] = []
+        self.originals: list[Any] = []
+        self.types: list[ArgumentType | None] = []
+        self.key: Hashable = (self._enter(args), self._enter(kwargs), is_grad_enabled())
+
+    def _enter(self, tree: Any) -> Hashable:
+        if isinstance(tree, Tensor):
+            return self._add(tree, tree.realize_cached_data(), tree.requires_grad)
+        if isinstance(tree, NDArray):
+            return self._add(tree, tree, None)
+        if isinstance(tree, np.ndarray):
+            array = from_numpy(tree, dtype_of(tree.dtype), default_device())
+            return self._add(tree, array, False)
+        if isinstance(tree, (tuple, list)):
+            return (type(tree), *map(self._enter, tree))
+        if isinstance(tree, dict):
+            return (dict, *((k, self._enter(v)) for k, v in tree.items()))
+        self.types.append(None)
+        try:
+            hash(tree)
+        except TypeError:
+            raise TypeError(
+                f"[jit] expected tensors, arrays or hashable values as arguments, got "
+                f"{type(tree).__name__}."
+            ) from None
+        return (type(tree), tree, str(tree) if isinstance(tree, float) else None)
+
+    def _add(self, original: Any, data: NDArray, requires_grad: bool | None) -> Hashable:
+        compact = data if data.is_compact() else data.copy()
+        is_tensor = requires_grad is not None
+        self.arrays.append(compact)
+        self.originals.append(original)
+        self.types.append(
+            ArgumentType(data.shape, data.dtype, data.device, bool(requires_grad), is_tensor)
+        )
+        return ("array", data.shape, data.dtype, data.device.name, requires_grad)
+
+
+class Jitted:
+    """A function that is traced once per kind of arguments, and then runs as one native call.
+
+    `graph`, `kernels` and `profile` look at the program of the last call.
+    """
+
+    def __init__(self, function: Callable[..., Any]):
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._programs: dict[Hashable, list[Program]] = {}
+        self._hits = self._misses = 0
+        self._last: Program | None = None
+        self._last_key: Hashable = None
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: one set of programs per object."""
+        if instance is None:
+            return self
+        bound = Jitted(self._function.__get__(instance, owner))
+        instance.__dict__[self._function.__name__] = bound
+        return bound
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_tracing() or observers or config.BACKEND == "np":
+            return self._function(*args, **kwargs)  # part of another program, or watched
+        call = Call(args, kwargs)
+        program = self._find(call, args, kwargs)
+        return program.run(call.arrays, call.originals)
+
+    def _find(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+        programs = self._programs.setdefault(call.key, [])
+        for program in reversed(programs):
+            if program.holds():
+                self._hits += 1
+                self._last = program
+                return program
+        with lock:
+            self._misses += 1
+            self._warn(call.key, bool(programs))
+            program = Program(trace(self._function, args, kwargs, call.types))
+        programs[:] = [p for p in programs if not p.trace.escaped][-MANY_TRACES:]
+        programs.append(program)
+        self._last, self._last_key = program, call.key
+        return program
+
+    def _warn(self, key: Hashable, known: bool) -> None:
+        if self._misses <= MANY_TRACES or self._misses % MANY_TRACES != 1:
+            return
+        why = "what it uses from outside has changed (shapes, training, new tensors made inside)"
+        if not known:
+            why = f"its arguments differ: {_difference(key, self._last_key)}"
+        name = getattr(self._function, "__qualname__", "function")
+        message = f"[jit] {name} is traced for the {self._misses}th time: {why}."
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+    def cache_info(self) -> CacheInfo:
+        """Hits, misses (traces), and programs that are kept."""
+        size = sum(len(programs) for programs in self._programs.values())
+        return CacheInfo(self._hits, self._misses, size)
+
+    def clear_cache(self) -> None:
+        """Forget all programs."""
+        self._programs.clear()
+        self._last = None
+
+    @property
+    def program(self) -> Program:
+        """The program of the last call."""
+        if self._last is None:
+            raise ValueError("[jit] call the function first: it is compiled when it is called.")
+        return self._last
+
+
+def _difference(new: Any, old: Any) -> str:
+    """The first place where two keys differ, in words."""
+    if isinstance(new, tuple) and isinstance(old, tuple):
+        if new and old and new[0] == old[0] == "array":
+            return f"an array {new[2]}{new[1]} instead of {old[2]}{old[1]}"
+        if len(new) == len(old):
+            for a, b in zip(new, old, strict=True):
+                if a != b:
+                    return _difference(a, b)
+    return f"{new!r:.60} instead of {old!r:.60}"
+
+
+def jit(function: F) -> F:
+    """Compile a function: a whole training step, or inference.
+
+    The function is run once with arrays that record what is computed, gradients and optimizer
+    updates included; then calls with arguments of the same shapes and types run the recorded
+    program as one native call. Tensors and arrays are arguments of the program, other values are
+    fixed: another value traces again. Tensors that the function uses from outside (parameters,
+    moments, learning rates) are read and written where they are.
+
+    >>> w = ndl.tensor([1.0, 2.0])
+    >>> @ndl.jit
+    ... def f(x):
+    ...     return (w * x).sum()
+    >>> f(ndl.tensor([3.0, 4.0])).item()
+    11.0
+    >>> w.data = ndl.tensor([0.0, 1.0])
+    >>> f(ndl.tensor([3.0, 4.0])).item(), f.cache_info().misses
+    (4.0, 1)
+    """
+    return Jitted(function)  # type: ignore[return-value]

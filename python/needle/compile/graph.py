@@ -1,0 +1,217 @@
+"""The compiler's graph: kernel calls on values, in an order in which they may run.
+
+A `Value` is a flat piece of memory that is written once. Kernels read and write it through
+`Operand`s, which are strided views: transposing, slicing and broadcasting are no calls. A kernel
+that writes a part of some memory, or adds to it, gives a new value that continues the former one
+(`Node.continues`); both then share memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ..backend import BackendDevice
+from ..dtype import DType
+from ..ndarray.layout import Shape, compact_strides
+
+INPUT, STATE, CONSTANT, HOST, COUNTERS, COMPUTED = (
+    "input", "state", "constant", "host", "counters", "computed",
+)  # fmt: skip
+
+
+class Value:
+    """Flat memory: `size` elements of a type. Compared by identity."""
+
+    __slots__ = ("number", "size", "dtype", "kind")
+
+    def __init__(self, number: int, size: int, dtype: DType, kind: str = COMPUTED):
+        self.number = number
+        self.size = size
+        self.dtype = dtype
+        self.kind = kind
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"%{self.number}"
+
+
+class Operand(NamedTuple):
+    """A strided view of a value."""
+
+    value: Value
+    shape: Shape
+    strides: Shape
+    offset: int
+
+    @property
+    def dtype(self) -> DType:
+        return self.value.dtype
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def is_whole(self) -> bool:
+        """Does it show every element of its value once? (Outputs have none twice.)"""
+        return self.size == self.value.size
+
+    def is_compact(self) -> bool:
+        return self.is_whole() and self.strides == compact_strides(self.shape)
+
+    def __repr__(self) -> str:
+        text = f"{self.value}"
+        if not self.is_compact():
+            place = f"+{self.offset}" if self.offset else ""
+            text += f"[{_joined(self.shape)} by {_joined(self.strides)}{place}]"
+        return text
+
+
+def whole(value: Value, shape: Shape | None = None) -> Operand:
+    """All of a value, in C order."""
+    shape = (value.size,) if shape is None else shape
+    return Operand(value, shape, compact_strides(shape), 0)
+
+
+def _joined(numbers: Sequence[int]) -> str:
+    return "x".join(map(str, numbers)) or "scalar"
+
+
+@dataclass(eq=False)
+class Node:
+    """One kernel call. `args` are the kernel's, with Operands in the place of arrays."""
+
+    kernel: str
+    args: tuple[Any, ...]
+    outs: tuple[Operand, ...]
+    device: BackendDevice
+    continues: tuple[Value, ...] = ()  # former values of the memory that is written
+    source: str = ""  # the user's line
+
+    @property
+    def ins(self) -> tuple[Operand, ...]:
+        """The operands that are read, in order."""
+        outs = {id(out) for out in self.outs}
+        return tuple(x for x in operands(self.args) if id(x) not in outs)
+
+    def reads(self) -> Iterator[Value]:
+        """Every value that must be there before the call."""
+        for x in self.ins:
+            yield x.value
+        yield from self.continues
+
+    def mapped(self, change: Callable[[Operand], Operand]) -> Node:
+        """The same call with other operands for reading."""
+        outs = {id(out) for out in self.outs}
+        args = map_operands(self.args, lambda x: x if id(x) in outs else change(x))
+        return Node(self.kernel, args, self.outs, self.device, self.continues, self.source)
+
+    def __str__(self) -> str:
+        outs = {id(out) for out in self.outs}
+        inputs = ", ".join(_text(a) for a in self.args if id(a) not in outs and a is not self.outs)
+        results = ", ".join(f"{o}: {_type(o)}" for o in self.outs)
+        onto = f" onto {', '.join(map(str, self.continues))}" if self.continues else ""
+        return f"{results} = {self.kernel}({inputs}){onto}"
+
+
+def _text(argument: Any) -> str:
+    if isinstance(argument, tuple) and not isinstance(argument, Operand):
+        return "(" + ", ".join(map(_text, argument)) + ")"
+    return str(argument) if isinstance(argument, str) else repr(argument)
+
+
+def _type(operand: Operand) -> str:
+    return f"{operand.dtype}[{', '.join(map(str, operand.shape))}]"
+
+
+def operands(args: Any) -> Iterator[Operand]:
+    """All operands in nested tuples."""
+    if isinstance(args, Operand):
+        yield args
+    elif isinstance(args, tuple):
+        for item in args:
+            yield from operands(item)
+
+
+def map_operands(args: Any, change: Callable[[Operand], Any]) -> Any:
+    """The same nested tuples with other operands."""
+    if isinstance(args, Operand):
+        return change(args)
+    if isinstance(args, tuple):
+        return tuple(map_operands(item, change) for item in args)
+    return args
+
+
+@dataclass
+class Graph:
+    """A program: values that are given, calls, and the operands that are its results."""
+
+    inputs: list[Value] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    results: list[Operand] = field(default_factory=list)
+    constants: dict[Value, Any] = field(default_factory=dict)  # their memory
+    names: dict[Value, str] = field(default_factory=dict)  # what inputs are, for the reader
+    counter: int = 0
+
+    def new_value(self, size: int, dtype: DType, kind: str = COMPUTED) -> Value:
+        value = Value(self.counter, size, dtype, kind)
+        self.counter += 1
+        if kind != COMPUTED:
+            self.inputs.append(value)
+        return value
+
+    def with_nodes(self, nodes: list[Node], results: list[Operand] | None = None) -> Graph:
+        """The same program with other calls."""
+        results = self.results if results is None else results
+        return Graph(self.inputs, nodes, results, self.constants, self.names, self.counter)
+
+    def __str__(self) -> str:
+        used = {v for node in self.nodes for v in node.reads()} | {r.value for r in self.results}
+        lines = [
+            f"{v}: {v.dtype}[{v.size}] {v.kind}{' ' + self.names[v] if v in self.names else ''}"
+            for v in self.inputs
+            if v in used
+        ]
+        lines += map(str, self.nodes)
+        lines.append(f"return {', '.join(map(str, self.results))}")
+        return "\n".join(lines)
+
+
+class GraphError(Exception):
+    """The graph breaks a rule: a mistake of a pass, never of the user."""
+
+
+def verify(graph: Graph) -> None:
+    """Every value is written once and before it is read, and operands stay inside their values."""
+    known = set(graph.inputs)
+    for node in graph.nodes:
+        for value in node.reads():
+            if value not in known:
+                raise GraphError(f"{value} is read before it is written, in: {node}")
+        for x in (*node.ins, *node.outs):
+            _check_inside(x, node)
+        for out in node.outs:
+            if out.value in known:
+                raise GraphError(f"{out.value} is written twice, in: {node}")
+            known.add(out.value)
+        for former in node.continues:
+            if not any(o.value.nbytes == former.nbytes for o in node.outs):
+                raise GraphError(f"{former} has another size than what continues it, in: {node}")
+    for result in graph.results:
+        if result.value not in known:
+            raise GraphError(f"the result {result} is never written")
+
+
+def _check_inside(x: Operand, node: Node) -> None:
+    if 0 in x.shape:
+        return
+    reach = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
+    low = x.offset + sum(r for r in reach if r < 0)
+    high = x.offset + sum(r for r in reach if r > 0)
+    if low < 0 or high >= x.value.size:
+        raise GraphError(f"{x} leaves its value of {x.value.size} elements, in: {node}")

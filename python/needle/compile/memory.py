@@ -1,0 +1,304 @@
+"""Where values live: in one arena, reused by lifetime, or in memory from outside.
+
+Slot 0 is the arena; every value from outside that is used and every result has a slot of its own.
+A result that replaces state may be computed in the state's own memory (its *home*) if nothing reads
+the former elements afterwards.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .graph import COMPUTED, Graph, Node, Operand, Value, whole
+
+ALIGNMENT = 64
+ARENA = 0
+# Kernels whose output may be the very memory of an input, element by element.
+IN_PLACE = frozenset({"unary", "binary", "where", "copy", "run"})
+
+
+class Place(NamedTuple):
+    """Bytes of a slot."""
+
+    slot: int
+    offset: int
+
+
+class Home(NamedTuple):
+    """Memory from outside that a result replaces."""
+
+    value: Value
+    must: bool  # all who share it must see the result: no other memory will do
+
+
+@dataclass
+class Plan:
+    """A graph with its copies made explicit, and a place for every value."""
+
+    nodes: list[Node] = field(default_factory=list)
+    places: dict[Value, Place] = field(default_factory=dict)
+    roots: dict[Value, Value] = field(default_factory=dict)  # the value that a value's memory is of
+    results: list[Operand] = field(default_factory=list)
+    slots: dict[Value, int] = field(default_factory=dict)  # of values from outside
+    result_slots: list[int] = field(default_factory=list)
+    arena_bytes: int = 0
+    lifetimes: dict[Value, tuple[int, int]] = field(default_factory=dict)  # of roots in the arena
+
+    @property
+    def num_slots(self) -> int:
+        return 1 + max([*self.slots.values(), *self.result_slots], default=0)
+
+
+def plan_memory(graph: Graph, homes: list[Home | None]) -> Plan:
+    """Give every value its place. `homes` has an entry per result."""
+    nodes = _with_owned_updates(graph, homes)
+    roots = _find_roots(nodes, graph.inputs)
+    nodes, results, direct = _with_result_copies(graph, nodes, roots, homes)
+    roots = _find_roots(nodes, graph.inputs)
+    plan = Plan(nodes, roots=roots, results=results)
+    _assign_slots(plan, graph, homes, direct)
+    _assign_arena(plan)
+    return plan
+
+
+def last_reads(nodes: list[Node], results: list[Operand]) -> dict[Value, int]:
+    """The position of the last call that reads a value; results are read at the end."""
+    last = {value: i for i, node in enumerate(nodes) for value in node.reads()}
+    return last | {r.value: len(nodes) for r in results}
+
+
+def _find_roots(nodes: list[Node], inputs: list[Value]) -> dict[Value, Value]:
+    roots = {value: value for value in inputs}
+    for node in nodes:
+        for out in node.outs:
+            former = [f for f in node.continues if f.nbytes == out.value.nbytes]
+            roots[out.value] = roots[former[0]] if former else out.value
+    return roots
+
+
+# Copies ------------------------------------------------------------------------------------------
+
+
+def copy_of(graph: Graph, source: Operand, node: Node | None = None, device: object = None) -> Node:
+    """A call that copies an operand into a new value, with the same layout if it is whole."""
+    if source.is_whole():
+        value = graph.new_value(source.value.size, source.dtype)
+        out = source._replace(value=value)
+    else:
+        value = graph.new_value(math.prod(source.shape), source.dtype)
+        out = whole(value, source.shape)
+    where = node.device if node is not None else device
+    return Node("copy", (out, source), (out,), where, source=node.source if node else "")  # type: ignore[arg-type]
+
+
+def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
+    """Let calls that go on writing a value do so in a copy, if its former elements are needed."""
+    last = last_reads(graph.nodes, graph.results)
+    final = _ends_of_chains(graph.nodes)
+    in_place = {
+        home.value
+        for home, result in zip(homes, graph.results, strict=True)
+        if home is not None and home.must and final.get(home.value) is result.value
+    }
+    continued: set[Value] = set()
+    nodes: list[Node] = []
+    for i, node in enumerate(graph.nodes):
+        formers = []
+        for former in node.continues:
+            is_outside = former.kind != COMPUTED and former not in in_place
+            if is_outside or former in continued or last[former] > i:
+                made = copy_of(graph, whole(former), node)
+                nodes.append(made)
+                former = made.outs[0].value
+            continued.add(former)
+            formers.append(former)
+        nodes.append(node if not formers else _continuing(node, tuple(formers)))
+    return nodes
+
+
+def _continuing(node: Node, formers: tuple[Value, ...]) -> Node:
+    return Node(node.kernel, node.args, node.outs, node.device, formers, node.source)
+
+
+def _ends_of_chains(nodes: list[Node]) -> dict[Value, Value]:
+    """The last value of the memory that each value from the beginning of a chain has."""
+    ends: dict[Value, Value] = {}
+    starts: dict[Value, Value] = {}
+    for node in nodes:
+        for former, out in zip(node.continues, node.outs, strict=False):
+            start = starts.pop(former, former)
+            starts[out.value] = start
+            ends[start] = out.value
+    return ends
+
+
+def _with_result_copies(
+    graph: Graph, nodes: list[Node], roots: dict[Value, Value], homes: list[Home | None]
+) -> tuple[list[Node], list[Operand], list[bool]]:
+    """Results that cannot be computed where they belong are copied there at the end.
+
+    First what goes to new memory, then what replaces state: no copy reads what another one wrote.
+    """
+    first = {roots[o.value]: i for i, n in reversed([*enumerate(nodes)]) for o in n.outs}
+    last = last_reads(nodes, graph.results)
+    taken: set[Value] = set()
+    results = list(graph.results)
+    direct: list[bool] = []
+    early: list[Node] = []
+    late: list[Node] = []
+    for i, (result, home) in enumerate(zip(graph.results, homes, strict=True)):
+        root = roots[result.value]
+        if home is not None and root is home.value:
+            fits = home.must
+        else:
+            fits = root.kind == COMPUTED and root not in taken and result.is_whole()
+            fits = fits and (home is None or _may_live_at(home.value, first[root], nodes, last))
+        direct.append(fits)
+        if fits:
+            taken.add(root)
+            continue
+        device = nodes[first[root]].device if root in first else _any_device(nodes)
+        source = result
+        if home is not None and root.kind != COMPUTED:
+            early.append(copy_of(graph, source, device=device))
+            source = early[-1].outs[0]
+        made = copy_of(graph, source, device=device)
+        (early if home is None else late).append(made)
+        results[i] = made.outs[0]
+    return nodes + early + late, results, direct
+
+
+def _any_device(nodes: list[Node]) -> object:
+    from ..backend import default_device
+
+    return nodes[0].device if nodes else default_device()
+
+
+def _may_live_at(home: Value, start: int, nodes: list[Node], last: dict[Value, int]) -> bool:
+    """May what is first written at `start` overwrite the state `home`?"""
+    end = last.get(home, -1)
+    if end < start:
+        return True
+    node = nodes[start]
+    reads = [x for x in node.ins if x.value is home]
+    return end == start and node.kernel in IN_PLACE and all(_same_view(x, node) for x in reads)
+
+
+def _same_view(x: Operand, node: Node) -> bool:
+    layouts = {(o.shape, o.strides, o.offset, o.dtype) for o in node.outs}
+    return layouts == {(x.shape, x.strides, x.offset, x.dtype)}
+
+
+# Slots and the arena -----------------------------------------------------------------------------
+
+
+def _assign_slots(plan: Plan, graph: Graph, homes: list[Home | None], direct: list[bool]) -> None:
+    used = {v for node in plan.nodes for v in node.reads()}
+    used |= {home.value for home in homes if home is not None and home.must}
+    slots = plan.slots
+    for value in graph.inputs:
+        if value in used:
+            slots[value] = len(slots) + 1
+            plan.places[value] = Place(slots[value], 0)
+    number = len(slots)
+    for result, home in zip(plan.results, homes, strict=True):
+        if home is not None and home.must:
+            plan.result_slots.append(slots[home.value])
+        else:
+            number += 1
+            plan.result_slots.append(number)
+        plan.places.setdefault(plan.roots[result.value], Place(plan.result_slots[-1], 0))
+
+
+def _assign_arena(plan: Plan) -> None:
+    """Walk through the calls: memory is taken where a value is made and free after its last use."""
+    ends: dict[Value, int] = {}
+    for i, node in enumerate(plan.nodes):
+        for value in (*node.reads(), *(o.value for o in node.outs)):
+            ends[plan.roots[value]] = i
+    dying: dict[int, list[Value]] = {}
+    for root, end in ends.items():
+        dying.setdefault(end, []).append(root)
+    arena = Arena()
+    for i, node in enumerate(plan.nodes):
+        for out in node.outs:
+            root = plan.roots[out.value]
+            if root in plan.places:
+                continue
+            reused = _dies_here(plan, node, out, i, ends)
+            if reused is not None:
+                plan.places[root] = plan.places[reused]
+                dying[i].remove(reused)
+            else:
+                plan.places[root] = Place(ARENA, arena.take(root.nbytes))
+            plan.lifetimes[root] = (i, ends[root])
+        for root in dying.get(i, ()):
+            if root in plan.lifetimes:
+                arena.give(plan.places[root].offset, root.nbytes)
+    plan.arena_bytes = arena.size
+    for value, root in plan.roots.items():
+        if root in plan.places:
+            plan.places[value] = plan.places[root]
+
+
+def _dies_here(
+    plan: Plan, node: Node, out: Operand, i: int, ends: dict[Value, int]
+) -> Value | None:
+    """An input in the arena that is not needed any more and that the output may overwrite."""
+    if node.kernel not in IN_PLACE or len(node.outs) != 1 or not out.is_whole():
+        return None
+    for x in node.ins:
+        root = plan.roots[x.value]
+        others = [y for y in node.ins if plan.roots[y.value] is root]
+        if (
+            root in plan.lifetimes
+            and ends[root] == i
+            and root.nbytes == out.value.nbytes
+            and all(_same_view(y, node) for y in others)
+        ):
+            return root
+    return None
+
+
+class Arena:
+    """Offsets in one piece of memory: the best fitting hole, else more at the end."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._holes: list[tuple[int, int]] = []  # (offset, bytes), by offset, never adjacent
+
+    def take(self, nbytes: int) -> int:
+        needed = _rounded(nbytes)
+        fitting = [(size, i) for i, (_, size) in enumerate(self._holes) if size >= needed]
+        if fitting:
+            size, i = min(fitting)
+            offset, _ = self._holes.pop(i)
+            if size > needed:
+                self._holes.insert(i, (offset + needed, size - needed))
+            return offset
+        if self._holes and sum(self._holes[-1]) == self.size:
+            offset, _ = self._holes.pop()
+        else:
+            offset = self.size
+        self.size = offset + needed
+        return offset
+
+    def give(self, offset: int, nbytes: int) -> None:
+        size = _rounded(nbytes)
+        if size == 0:
+            return
+        i = bisect.bisect(self._holes, (offset, 0))
+        if i < len(self._holes) and self._holes[i][0] == offset + size:
+            size += self._holes.pop(i)[1]
+        if i > 0 and sum(self._holes[i - 1]) == offset:
+            start, before = self._holes.pop(i - 1)
+            self._holes.insert(i - 1, (start, before + size))
+        else:
+            self._holes.insert(i, (offset, size))
+
+
+def _rounded(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT

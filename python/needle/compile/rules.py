@@ -1,0 +1,88 @@
+"""Rules for single calls, as a table: kernel -> functions (node, how values were made) -> new node.
+
+A rule gives the same elements in every bit, or None where it does not apply. So x + 0 stays: it
+turns -0 into 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..backend.protocol import Scalar
+from .graph import Node, Operand, Value
+
+Made = dict[Value, Node]
+Rule = Callable[[Node, Made], Node | None]
+
+# x name c == x, for these c on the right; c name x == x, for these on the left.
+RIGHT_IDENTITY: dict[str, Scalar] = {"multiply": 1, "divide": 1, "subtract": 0, "power": 1}
+LEFT_IDENTITY: dict[str, Scalar] = {"multiply": 1}
+
+
+def constant_of(x: object, made: Made) -> Scalar | None:
+    """The number that every element of an operand is, if that is known."""
+    if isinstance(x, (bool, int, float)):
+        return x
+    if not isinstance(x, Operand):
+        return None
+    node = made.get(x.value)
+    if node is None or node.kernel != "fill" or not node.outs[0].is_whole():
+        return None
+    number: Scalar = node.args[1]
+    return number
+
+
+def as_copy(node: Node, source: Operand) -> Node | None:
+    """The copy that a call amounts to, if it only repeats `source`."""
+    out = node.outs[0]
+    if source.dtype is not out.dtype:
+        return None
+    return Node("copy", (out, source), node.outs, node.device, source=node.source)
+
+
+def binary_identity(node: Node, made: Made) -> Node | None:
+    """x * 1, x / 1, x - 0, x ** 1 -> x"""
+    name, _, a, b = node.args
+    out = node.outs[0]
+    if not out.dtype.is_floating and name == "power":
+        return None
+    for x, other, table in ((a, b, RIGHT_IDENTITY), (b, a, LEFT_IDENTITY)):
+        number = constant_of(other, made)
+        if isinstance(x, Operand) and number is not None and table.get(name) == number:
+            is_minus_zero = str(number).startswith("-")
+            return None if is_minus_zero else as_copy(node, x)
+    return None
+
+
+def binary_with_number(node: Node, made: Made) -> Node | None:
+    """x name (an array of one number) -> x name number, where the other side gives the shape"""
+    name, out, a, b = node.args
+    for x, other in ((a, b), (b, a)):
+        if not (isinstance(x, Operand) and isinstance(other, Operand)):
+            return None
+        number = constant_of(other, made)
+        if number is None or not _keeps(number, other):
+            continue
+        args = (name, out, a, number) if x is a else (name, out, number, b)
+        return Node("binary", args, node.outs, node.device, source=node.source)
+    return None
+
+
+def _keeps(number: Scalar, x: Operand) -> bool:
+    """Is the number the same after it was rounded to the operand's type?"""
+    if x.dtype.is_floating:
+        return x.dtype.itemsize >= 4
+    return isinstance(number, int)
+
+
+def square(node: Node, made: Made) -> Node | None:
+    """x ** 2 stays: `power` may round otherwise. x * x -> square(x), which is the same product."""
+    name, out, a, b = node.args
+    if name == "multiply" and isinstance(a, Operand) and a == b and out.dtype.is_floating:
+        return Node("unary", ("square", out, a), node.outs, node.device, source=node.source)
+    return None
+
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "binary": (binary_identity, binary_with_number, square),
+}

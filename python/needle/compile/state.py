@@ -1,0 +1,251 @@
+"""Tensors that a traced function finds: they are inputs by reference, and outputs if assigned.
+
+While a function is traced, reading or assigning `cached_data` or `grad` of a tensor goes through a
+`Tracked`. The first read of a tensor that was there before the trace makes its data an input of
+the program; an assignment is kept aside. So the tensors themselves stay as they are until the
+program has run, whatever happens in between.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import autograd
+from ..autograd import Tensor, Value
+from ..dtype import DType
+from ..ndarray.array import NDArray, make_view
+from ..ndarray.layout import compact_strides
+from ..ndarray.select import has_overlap
+from .errors import TraceError
+from .graph import STATE
+from .record import Handle, Recording
+
+_DATA: Any = Value.__dict__["cached_data"]  # the slots themselves
+_GRAD: Any = Value.__dict__["grad"]
+
+
+def data_of(tensor: Value) -> Any:
+    """The array in a tensor's slot."""
+    return _DATA.__get__(tensor)
+
+
+def set_data(tensor: Value, data: Any) -> None:
+    _DATA.__set__(tensor, data)
+
+
+def grad_of(tensor: Value) -> Any:
+    return _GRAD.__get__(tensor)
+
+
+def set_grad(tensor: Value, grad: Any) -> None:
+    _GRAD.__set__(tensor, grad)
+
+
+class Cell(NamedTuple):
+    """Where state is found at each call: a tensor, or the gradient of one."""
+
+    owner: Value
+    is_grad: bool
+
+    def tensor(self) -> Any:
+        return grad_of(self.owner) if self.is_grad else self.owner
+
+
+class Layout(NamedTuple):
+    """What the program takes for granted about an array."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    size: int  # of its memory
+    dtype: DType
+    device: str
+
+
+def layout_of(a: NDArray) -> Layout:
+    """An axis of size 1 has no step: every stride means the same there."""
+    strides = tuple(0 if n == 1 else s for n, s in zip(a.shape, a.strides, strict=True))
+    return Layout(a.shape, strides, a.offset, a._handle.size, a.dtype, a.device.name)
+
+
+def _unfolded(a: NDArray) -> NDArray:
+    """A broadcast array with memory for every element: what it will be after the first update."""
+    kernels = a.device.mod.kernels  # the device's own, while it records
+    strides, handle = compact_strides(a.shape), kernels.empty(a.size, a.dtype)
+    out = make_view(a.shape, strides, 0, a.dtype, a.device, handle)
+    kernels.copy(out, a)
+    return out
+
+
+class State:
+    """Memory from outside, by the tensors that hold it when the function is traced."""
+
+    def __init__(self, handle: Handle, real: Any):
+        assert handle.value is not None
+        self.handle = handle
+        self.real = real  # keeps it alive, and its id unique, while the function is traced
+        self.value = handle.value  # what it holds when a call starts
+        self.cells: list[tuple[Cell, NDArray]] = []  # with the array that each had then
+
+    @property
+    def is_mutated(self) -> bool:
+        """Was it written in place, so that all who share it must see that?"""
+        return self.handle.value is not self.value
+
+
+class Found:
+    """A tensor that was there before: its cell, its array then, and what stands for that."""
+
+    __slots__ = ("cell", "tensor", "real", "stand_in", "identity")
+
+    def __init__(self, cell: Cell, tensor: Any, real: NDArray, stand_in: NDArray):
+        self.cell = cell
+        self.tensor = tensor
+        self.real = real
+        self.stand_in = stand_in
+        self.identity = (tensor.op, tensor.inputs, tensor.requires_grad, tensor._stamp)
+
+
+class Tracked:
+    """What a traced function did with tensors from outside."""
+
+    def __init__(self, recording: Recording):
+        self.recording = recording
+        self.start = autograd.next_stamp()
+        self.found: dict[int, Found] = {}  # by id of the tensor
+        self.states: dict[int, State] = {}  # by id of the real memory: tensors may share it
+        self.assigned: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new array)
+        self.grads: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new gradient)
+        self.grad_reads: dict[int, tuple[Any, bool]] = {}  # id -> (tensor, had it a gradient?)
+        self.made: list[weakref.ref[Any]] = []  # tensors of the trace itself
+        self._owners: dict[int, Any] = {}  # id of a gradient -> whose it is
+        self._marks: dict[int, tuple[Any, int]] = {}  # `_replaced` of assigned tensors, before
+
+    def is_outside(self, tensor: Any) -> bool:
+        return bool(tensor._stamp < self.start)
+
+    # Data -----------------------------------------------------------------------------------
+
+    def read_data(self, tensor: Any) -> Any:
+        key = id(tensor)
+        if key in self.found:
+            known = self.assigned.get(key)
+            return self.found[key].stand_in if known is None else known[1]
+        if not self.is_outside(tensor):
+            return data_of(tensor)
+        if key in self.assigned:
+            return self.assigned[key][1]
+        real = data_of(tensor)
+        if real is None or isinstance(real._handle, Handle):
+            return real
+        return self._capture(tensor, real).stand_in
+
+    def _capture(self, tensor: Any, real: NDArray) -> Found:
+        if has_overlap(real):
+            real = _unfolded(real)
+            set_data(tensor, real)
+        owner = self._owners.get(id(tensor))
+        cell = Cell(tensor, False) if owner is None else Cell(owner, True)
+        state = self.states.get(id(real._handle))
+        if state is None:
+            handle = self.recording.new_input(real._handle.size, real.dtype, STATE)
+            state = self.states[id(real._handle)] = State(handle, real._handle)
+        state.cells.append((cell, real))
+        handle = state.handle
+        stand_in = make_view(real.shape, real.strides, real.offset, real.dtype, real.device, handle)
+        found = self.found[id(tensor)] = Found(cell, tensor, real, stand_in)
+        return found
+
+    def write_data(self, tensor: Any, data: Any) -> None:
+        if not self.is_outside(tensor):
+            set_data(tensor, data)
+            return
+        if id(tensor) not in self.found and data_of(tensor) is not None:
+            self._capture(tensor, data_of(tensor))
+        self._marks.setdefault(id(tensor), (tensor, tensor._replaced))
+        self.assigned[id(tensor)] = (tensor, data)
+
+    # Gradients ------------------------------------------------------------------------------
+
+    def read_grad(self, tensor: Any) -> Any:
+        if not self.is_outside(tensor):
+            return grad_of(tensor)
+        if id(tensor) in self.grads:
+            return self.grads[id(tensor)][1]
+        grad = grad_of(tensor)
+        self.grad_reads.setdefault(id(tensor), (tensor, grad is not None))
+        if grad is not None:
+            self._owners.setdefault(id(grad), tensor)
+        return grad
+
+    def write_grad(self, tensor: Any, grad: Any) -> None:
+        if self.is_outside(tensor):
+            self.grads[id(tensor)] = (tensor, grad)
+        else:
+            set_grad(tensor, grad)
+            if grad is None:  # _init: a tensor of the trace
+                self.made.append(weakref.ref(tensor))
+
+    # The end --------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """Let go of the trace's own tensors, to see which of them others hold."""
+        self.grads.clear()
+        self.assigned.clear()
+
+    def restore(self) -> None:
+        """Undo what tracing did to tensors from outside; raise if one was given a history."""
+        changed = None
+        for found in self.found.values():
+            tensor = found.tensor
+            if tensor._stamp != found.identity[3]:
+                changed = tensor
+                tensor.op, tensor.inputs, tensor.requires_grad, tensor._stamp = found.identity
+        for tensor, mark in self._marks.values():
+            tensor._replaced = mark
+        if changed is not None:
+            raise TraceError(
+                f"[jit] a tensor of shape {changed.shape} from outside the function was assigned "
+                "to with a gradient to record (x[i] = v); assign to a copy (x.clone()), or under "
+                "ndl.no_grad()."
+            )
+
+
+# Interception ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def intercepted(tracked: Tracked) -> Iterator[None]:
+    """Send this thread's reads and assignments of tensors' data through `tracked`."""
+    thread = threading.get_ident()
+
+    def hooked(slot: Any, read: Any, write: Any) -> property:
+        def get(tensor: Any) -> Any:
+            return read(tensor) if threading.get_ident() == thread else slot.__get__(tensor)
+
+        def set_(tensor: Any, value: Any) -> None:
+            if threading.get_ident() == thread:
+                write(tensor, value)
+            else:
+                slot.__set__(tensor, value)
+
+        return property(get, set_)
+
+    setattr(Value, "cached_data", hooked(_DATA, tracked.read_data, tracked.write_data))  # noqa: B010
+    setattr(Value, "grad", hooked(_GRAD, tracked.read_grad, tracked.write_grad))  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(Value, "cached_data", _DATA)  # noqa: B010
+        setattr(Value, "grad", _GRAD)  # noqa: B010
+
+
+def is_array(x: Any) -> bool:
+    """Is it an argument with elements: a tensor or an array?"""
+    return isinstance(x, (Tensor, NDArray, np.ndarray))

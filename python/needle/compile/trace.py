@@ -1,0 +1,271 @@
+"""Tracing: run a function once with arrays that record, and say what goes in and what comes out."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from .. import facts
+from ..autograd import Tensor, Value as TensorValue
+from ..backend import all_devices
+from ..dtype import DType
+from ..ndarray import random
+from ..ndarray.array import NDArray, make_view
+from ..ndarray.layout import Shape, compact_strides
+from ..tree import map_leaves
+from .graph import INPUT, Graph, Operand, Value, whole
+from .record import Draw, Handle, HostNumbers, Recorder, Recording
+from .state import Cell, State, Tracked, intercepted
+
+RESULT, DATA, GRADIENT, MEMORY, ESCAPED = "result", "data", "gradient", "memory", "escaped"
+lock = threading.RLock()  # one function is traced at a time
+
+
+@dataclass
+class ArgumentType:
+    """An array argument: its type, and as what the function gets it."""
+
+    shape: Shape
+    dtype: DType
+    device: Any
+    requires_grad: bool
+    is_tensor: bool  # else an NDArray
+
+
+@dataclass
+class Output:
+    """An array that the program gives, and to whom.
+
+    `target` is a position among the result's leaves (RESULT), a Cell or the position of an argument
+    (DATA, GRADIENT), a State (MEMORY: all of it was written in place), or a weak reference to a
+    tensor that outlived the trace (ESCAPED).
+    """
+
+    kind: str
+    target: Any
+    operand: Operand
+    device: Any
+    is_tensor: bool = True
+    state: State | None = None  # what it replaces (DATA)
+    home: bool = False  # may it be computed in that memory?
+
+
+@dataclass
+class Trace:
+    """A traced function: its graph and everything around it."""
+
+    graph: Graph
+    arguments: list[Value]
+    states: list[State]
+    host: list[HostNumbers]
+    draws: list[Draw]
+    counters: Value | None
+    outputs: list[Output]
+    result: Any  # the nesting of the results, with None in the places of arrays
+    cleared: list[Any]  # tensors (or positions of arguments) whose gradient is None afterwards
+    facts: facts.Facts
+    grad_reads: list[tuple[TensorValue, bool]]
+    generators: list[tuple[Any, int]]  # with the position where the trace started
+    advances: list[tuple[Any, int]]  # and how many words a call draws
+    default_generator: Any
+    escaped: bool
+
+
+@contextmanager
+def recording_devices(recording: Recording) -> Iterator[None]:
+    """Every device records, for this thread."""
+    devices = [d for d in all_devices() if d.mod is not None]
+    kernels = [d.mod for d in devices]
+    for device in devices:
+        device.mod = Recorder(recording, device, device.mod)
+    random.recording.recorder = recording
+    try:
+        yield
+    finally:
+        random.recording.recorder = None
+        for device, real in zip(devices, kernels, strict=True):
+            device.mod = real
+
+
+@contextmanager
+def noting_facts() -> Iterator[facts.Facts]:
+    noted: facts.Facts = {}
+    facts.noting.facts = noted
+    try:
+        yield noted
+    finally:
+        facts.noting.facts = None
+
+
+def is_tracing() -> bool:
+    """Is this thread inside a traced function?"""
+    return random.recording.recorder is not None
+
+
+def trace(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    arguments: Sequence[ArgumentType | None],
+) -> Trace:
+    """Run function(*args, **kwargs) on arrays that record.
+
+    `arguments` has an entry per leaf of (args, kwargs), None for values that are passed as they
+    are. When the function raises, every tensor and generator is as before.
+    """
+    recording = Recording()
+    tracked = Tracked(recording)
+    try:
+        with recording_devices(recording), intercepted(tracked), noting_facts() as noted:
+            traced = _run(function, args, kwargs, arguments, tracked)
+    finally:
+        for generator, position in recording.generators.values():
+            generator.position = position
+        tracked.restore()
+    traced.facts = noted
+    tracked.forget()
+    _add_escaped(traced, tracked)
+    traced.graph.results = [output.operand for output in traced.outputs]
+    return traced
+
+
+def _run(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    arguments: Sequence[ArgumentType | None],
+    tracked: Tracked,
+) -> Trace:
+    recording = tracked.recording
+    entered: list[tuple[Any, NDArray]] = []  # what the function gets, and its array
+    types = iter(arguments)
+
+    def enter(leaf: Any) -> Any:
+        kind = next(types)
+        if kind is None:
+            return leaf
+        array = _new_argument(recording, kind)
+        given = Tensor.make_const(array, kind.requires_grad) if kind.is_tensor else array
+        entered.append((given, array))
+        return given
+
+    call_args, call_kwargs = map_leaves(enter, (args, kwargs))
+    values = [array._handle.value for _, array in entered]
+    default_generator = random.default_generator()
+    out = function(*call_args, **call_kwargs)
+    outputs, result = _results(out, recording)
+    for i, (given, array) in enumerate(entered):
+        outputs += _argument_writes(i, given, array, values[i], recording)
+    outputs += _state_writes(tracked)
+    return Trace(
+        graph=recording.graph,
+        arguments=values,
+        states=list(tracked.states.values()),
+        host=recording.host,
+        draws=recording.draws,
+        counters=recording.counters,
+        outputs=outputs,
+        result=result,
+        cleared=[tensor for tensor, grad in tracked.grads.values() if grad is None],
+        facts={},
+        grad_reads=list(tracked.grad_reads.values()),
+        generators=list(recording.generators.values()),
+        advances=[(g, g.position - start) for g, start in recording.generators.values()],
+        default_generator=default_generator,
+        escaped=False,
+    )
+
+
+def _cell(tracked: Tracked, tensor: Any) -> Cell:
+    found = tracked.found.get(id(tensor))
+    return Cell(tensor, False) if found is None else found.cell
+
+
+def _state_of(tracked: Tracked, tensor: Any) -> State | None:
+    found = tracked.found.get(id(tensor))
+    return None if found is None else tracked.states[id(found.real._handle)]
+
+
+def _new_argument(recording: Recording, kind: ArgumentType) -> NDArray:
+    size = 1
+    for n in kind.shape:
+        size *= n
+    handle = recording.new_input(size, kind.dtype, INPUT)
+    strides = compact_strides(kind.shape)
+    return make_view(kind.shape, strides, 0, kind.dtype, kind.device, handle)
+
+
+def _output(kind: str, target: Any, array: NDArray, recording: Recording) -> Output:
+    return Output(kind, target, recording.operand(array), array.device)
+
+
+def _results(out: Any, recording: Recording) -> tuple[list[Output], Any]:
+    """The arrays among the leaves of a result, and the nesting with None in their places."""
+    outputs: list[Output] = []
+    position = -1
+
+    def take(leaf: Any) -> Any:
+        nonlocal position
+        position += 1
+        if not isinstance(leaf, (Tensor, NDArray)):
+            return leaf
+        is_tensor = isinstance(leaf, Tensor)
+        data = leaf.realize_cached_data() if isinstance(leaf, Tensor) else leaf
+        outputs.append(_output(RESULT, position, data, recording))
+        outputs[-1].is_tensor = is_tensor
+        return None
+
+    return outputs, map_leaves(take, out)
+
+
+def _argument_writes(
+    i: int, given: Any, array: NDArray, value: Value, recording: Recording
+) -> list[Output]:
+    """What the function did to an argument: other data, data written in place, a gradient."""
+    written: list[Output] = []
+    data = given.cached_data if isinstance(given, Tensor) else given
+    if data is not array or array._handle.value is not value:
+        written.append(_output(DATA, i, data, recording))
+        written[-1].is_tensor = isinstance(given, Tensor)
+    if isinstance(given, Tensor) and given.grad is not None:
+        written.append(_output(GRADIENT, i, given.grad.realize_cached_data(), recording))
+    return written
+
+
+def _state_writes(tracked: Tracked) -> list[Output]:
+    """Tensors from outside with other data or another gradient, and memory written in place."""
+    recording = tracked.recording
+    written: list[Output] = []
+    for tensor, data in tracked.assigned.values():
+        written.append(_output(DATA, _cell(tracked, tensor), data, recording))
+        written[-1].state = _state_of(tracked, tensor)
+    for tensor, grad in tracked.grads.values():
+        if grad is not None:
+            data = grad.realize_cached_data()
+            written.append(_output(GRADIENT, Cell(tensor, True), data, recording))
+    for state in tracked.states.values():
+        if state.is_mutated:
+            device = state.cells[0][1].device
+            assert state.handle.value is not None
+            written.append(Output(MEMORY, state, whole(state.handle.value), device))
+    return written
+
+
+def _add_escaped(traced: Trace, tracked: Tracked) -> None:
+    """Tensors of the trace that somebody outside still holds: they get their data after the run.
+
+    Python state has changed then (a list was appended to, state was made on first use), so the
+    program is right for this one call only.
+    """
+    if any(ref() is not None for ref in tracked.made):
+        gc.collect()
+    for ref in tracked.made:
+        tensor = ref()
+        data = None if tensor is None else tensor.cached_data
+        if isinstance(data, NDArray) and isinstance(data._handle, Handle):
+            traced.outputs.append(_output(ESCAPED, ref, data, tracked.recording))
+            traced.escaped = True

@@ -1,0 +1,505 @@
+"""jit: the same numbers as eager, state by reference, retracing, errors that name the line."""
+
+import os
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import needle as ndl
+from needle import nn, optim
+from needle.tree import leaves
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((6, 4)).astype(np.float32)
+
+
+def bits(x):
+    return np.asarray(x.numpy() if hasattr(x, "numpy") else x)
+
+
+# Arguments and results ---------------------------------------------------------------------------
+
+
+def test_arguments_and_results_may_be_nested():
+    @ndl.jit
+    def f(pair, scale, options):
+        a, b = pair
+        return {"sum": a + b, "rest": [a * scale, options["bias"] - b], "name": options["name"]}
+
+    options = {"bias": ndl.tensor([10.0]), "name": "x"}
+    for scale in (2.0, 3.0, 2.0):
+        out = f((ndl.tensor([1.0]), np.array([2.0], np.float32)), scale, options)
+        assert out["sum"].tolist() == [3.0] and out["name"] == "x"
+        assert [x.tolist() for x in out["rest"]] == [[scale], [8.0]]
+    assert f.cache_info() == (1, 2, 2)
+
+
+def test_results_are_not_overwritten_by_the_next_call():
+    f = ndl.jit(lambda x: x * 2)
+    first = f(ndl.tensor([1.0]))
+    second = f(ndl.tensor([2.0]))
+    assert (first.item(), second.item()) == (2.0, 4.0)
+
+
+def test_results_that_are_arguments_or_state_are_copies():
+    w = ndl.tensor([1.0, 2.0])
+    f = ndl.jit(lambda x: (x, w, x.T, w[1:]))
+    x = ndl.tensor([[1.0, 2.0], [3.0, 4.0]])
+    same, state, turned, part = f(x)
+    w += 1
+    assert same.tolist() == x.tolist() and turned.tolist() == [[1, 3], [2, 4]]
+    assert state.tolist() == [1.0, 2.0] and part.tolist() == [2.0]
+
+
+def test_strided_arguments_are_accepted():
+    f = ndl.jit(lambda x: x.exp())
+    x = ndl.tensor(X)
+    for view in (x.T, x[::2, 1:], ndl.flip(x, 0)):
+        assert (bits(f(view)) == bits(view.exp())).all()
+
+
+def test_arguments_that_are_written_change():
+    @ndl.jit
+    def f(x, y):
+        x += 1
+        y.data = y * 2
+        return x * y
+
+    x, y = ndl.tensor([1.0]), ndl.tensor([3.0])
+    assert f(x, y).item() == 12.0 and (x.item(), y.item()) == (2.0, 6.0)
+    assert f(x, y).item() == 36.0 and (x.item(), y.item()) == (3.0, 12.0)
+
+
+def test_gradients_of_arguments_are_set():
+    @ndl.jit
+    def f(x):
+        loss = (x * x * x).sum()
+        loss.backward()
+        return loss
+
+    for value in (2.0, 3.0):
+        x = ndl.tensor([value], requires_grad=True)
+        f(x)
+        assert x.grad.tolist() == [3 * value**2]
+    assert f.cache_info().misses == 1
+
+
+def test_unhashable_arguments_are_refused():
+    with pytest.raises(TypeError, match="hashable values as arguments, got set"):
+        ndl.jit(lambda x: x)({1})
+
+
+def test_the_reference_device_runs_too():
+    f = ndl.jit(lambda x: (x @ x.T).exp().sum(1))
+    x = ndl.tensor(X, device=ndl.cpu_numpy())
+    np.testing.assert_array_equal(bits(f(x)), bits((x @ x.T).exp().sum(1)))
+    assert f(x).device == ndl.cpu_numpy()
+
+
+# State -------------------------------------------------------------------------------------------
+
+
+NUMPY_STATE = ndl.get_rng_state()
+
+
+def network():
+    ndl.set_rng_state(NUMPY_STATE)
+    np.random.seed(0)
+    return nn.Sequential(
+        nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 3)
+    )
+
+
+def training_step(model, optimizer):
+    loss_of = nn.SoftmaxLoss()
+
+    def step(x, y):
+        optimizer.reset_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "adam": lambda p: optim.Adam(p, lr=0.01),
+    "adamw": lambda p: optim.AdamW(p, lr=0.01),
+    "rmsprop": lambda p: optim.RMSprop(p, lr=0.01),
+    "lion": lambda p: optim.Lion(p, lr=0.01),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("seeded", [False, True])
+def test_training_is_the_same_in_every_bit(name, seeded):
+    """Losses, parameters, gradients, running statistics; random numbers of both generators."""
+    outcomes = []
+    y = ndl.tensor(RNG.integers(0, 3, 6))
+    for compiled in (False, True):
+        model = network()
+        if seeded:
+            ndl.manual_seed(3)
+        optimizer = OPTIMIZERS[name](model.parameters())
+        step = training_step(model, optimizer)
+        step = ndl.jit(step) if compiled else step
+        losses = []
+        for i in range(6):
+            if i == 3:
+                optimizer.lr = 0.003
+            losses.append(step(ndl.tensor(X + i), y).item())
+        found = [np.array(losses), *map(bits, model.state_dict().values())]
+        outcomes.append(found + [bits(p.grad) for p in model.parameters()])
+        if compiled:
+            assert step.cache_info().misses == 1
+    for eager, compiled in zip(*outcomes, strict=True):
+        np.testing.assert_array_equal(eager, compiled)
+
+
+@pytest.fixture(autouse=True)
+def numpy_generator():
+    before = ndl.get_rng_state()
+    yield
+    ndl.set_rng_state(before)
+
+
+def test_loading_a_state_dict_needs_no_new_trace():
+    model = network().eval()
+    f = ndl.jit(model)
+    x = ndl.tensor(X)
+    first = bits(f(x))
+    saved = {k: v.clone() for k, v in model.state_dict().items()}
+    model.load_state_dict({k: v * 2 for k, v in saved.items()})
+    assert not np.array_equal(bits(f(x)), first)
+    assert (bits(f(x)) == bits(model(x))).all()
+    model.load_state_dict(saved)
+    assert np.array_equal(bits(f(x)), first) and f.cache_info().misses == 1
+
+
+def test_training_and_eval_are_traced_apart():
+    model = network()
+    f = ndl.jit(model)
+    x = ndl.tensor(X)
+    ndl.manual_seed(0)
+    f(x)
+    model.eval()
+    assert (bits(f(x)) == bits(model(x))).all()
+    model.train()
+    f(x)
+    model.eval()
+    f(x)
+    assert f.cache_info().misses == 2
+
+
+def test_shared_views_keep_their_old_values():
+    """Replacing state does not change memory that others can see."""
+    w = ndl.tensor([1.0, 2.0])
+
+    @ndl.jit
+    def f():
+        w.data = w * 2
+
+    f()
+    alias, view = w.detach(), w[:1]
+    f()
+    assert w.tolist() == [4.0, 8.0] and alias.tolist() == [2.0, 4.0] and view.tolist() == [2.0]
+    before = w.realize_cached_data()
+    handle = before._handle
+    del before
+    del handle
+    f()
+    assert w.tolist() == [8.0, 16.0]
+
+
+def test_memory_is_reused_when_nobody_else_sees_it():
+    w = ndl.tensor(np.ones(1000, np.float32))
+
+    @ndl.jit
+    def f():
+        w.data = w + 1
+
+    f()
+    place = w.realize_cached_data()._handle.ptr()
+    f()
+    assert w.realize_cached_data()._handle.ptr() == place and w.numpy()[0] == 3
+
+
+def test_writing_in_place_is_seen_by_all_views():
+    w = ndl.tensor([1.0, 2.0, 3.0])
+    view = w.detach()
+
+    @ndl.jit
+    def f(x):
+        w[1:] = x
+        view[:1] = 7.0
+        return w * 1
+
+    assert f(ndl.tensor([5.0, 6.0])).tolist() == [7.0, 5.0, 6.0]
+    assert f(ndl.tensor([8.0, 9.0])).tolist() == [7.0, 8.0, 9.0]
+    assert w.tolist() == view.tolist() == [7.0, 8.0, 9.0]
+
+
+def test_state_can_be_swapped():
+    a, b = ndl.tensor([1.0]), ndl.tensor([2.0])
+
+    @ndl.jit
+    def swap():
+        a.data, b.data = b.data, a.data
+
+    swap()
+    assert (a.item(), b.item()) == (2.0, 1.0)
+    swap()
+    assert (a.item(), b.item()) == (1.0, 2.0)
+
+
+def test_gradients_accumulate():
+    w = ndl.tensor([1.0, 2.0], requires_grad=True)
+
+    @ndl.jit
+    def f(x):
+        (w * x).sum().backward(accumulate=True)
+
+    for i in range(1, 4):
+        f(ndl.tensor([1.0, 10.0]))
+        assert w.grad.tolist() == [i, 10.0 * i]
+    assert f.cache_info().misses == 2  # without and with a gradient
+    w.grad = None
+    f(ndl.tensor([1.0, 10.0]))
+    assert w.grad.tolist() == [1.0, 10.0] and f.cache_info().misses == 2
+
+
+def test_gradients_that_others_hold_stay():
+    w = ndl.tensor([1.0], requires_grad=True)
+
+    @ndl.jit
+    def f(x):
+        (w * x).sum().backward()
+
+    f(ndl.tensor([1.0]))
+    held = w.grad
+    f(ndl.tensor([2.0]))
+    assert (held.item(), w.grad.item()) == (1.0, 2.0)
+
+
+def test_other_layouts_of_state_trace_again():
+    w = ndl.tensor(X)
+    f = ndl.jit(lambda: w.sum(0))
+    f()
+    w.data = ndl.tensor(X.T)
+    assert (bits(f()) == bits(w.sum(0))).all() and f.cache_info().misses == 2
+
+
+def test_state_made_inside_is_found_by_the_next_call():
+    """A tensor that outlives the trace gets its data, and the next call reads it as state."""
+    kept = {}
+
+    @ndl.jit
+    def count(x):
+        if "total" not in kept:
+            kept["total"] = ndl.zeros(2)
+        kept["total"].data = kept["total"] + x
+        return kept["total"] * 1
+
+    x = ndl.tensor([1.0, 2.0])
+    assert [count(x).tolist() for _ in range(4)] == [[i, 2.0 * i] for i in range(1, 5)]
+    assert kept["total"].tolist() == [4.0, 8.0] and count.cache_info().misses == 2
+
+
+def test_old_graphs_notice_that_parameters_changed():
+    w = ndl.tensor([1.0, 2.0], requires_grad=True)
+    y = (w * w).sum()
+
+    @ndl.jit
+    def f():
+        w.data = w.detach() * 2
+
+    f()
+    with pytest.raises(ValueError, match="replaced"):
+        y.backward()
+
+
+# Tracing -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: 1 if x.sum() > 0 else 2,
+        lambda x: float(x.sum()),
+        lambda x: x.numpy(),
+        lambda x: np.asarray(x),
+        lambda x: x.tolist(),
+        lambda x: str(x),
+        lambda x: x[x > 0],
+        lambda x: np.from_dlpack(x),
+    ],
+)
+def test_python_that_needs_elements_is_refused(ask):
+    with pytest.raises((ndl.TraceError, BufferError, TypeError)):
+        ndl.jit(ask)(ndl.tensor([1.0]))
+
+
+def test_the_error_names_the_line_and_the_remedy():
+    def f(x):
+        y = x * 2
+        return 1 if y.sum() > 0 else 2  # the line
+
+    with pytest.raises(ndl.TraceError) as error:
+        ndl.jit(f)(ndl.tensor([1.0]))
+    assert "test_jit.py" in str(error.value) and "# the line" in str(error.value)
+    assert "ndl.where" in str(error.value)
+
+
+def test_an_exception_while_tracing_changes_nothing():
+    model = network()
+    optimizer = optim.Adam(model.parameters())
+    step = training_step(model, optimizer)
+    ndl.manual_seed(1)
+    x, y = ndl.tensor(X), ndl.tensor(RNG.integers(0, 3, 6))
+    step(x, y)
+    before = [bits(v) for v in model.state_dict().values()]
+    grads = [p.grad for p in model.parameters()]
+    position = ndl.get_rng_state()["position"]
+
+    @ndl.jit
+    def failing(x, y):
+        step(x, y)
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        failing(x, y)
+    after = model.state_dict().values()
+    assert all((a == bits(b)).all() for a, b in zip(before, after, strict=True))
+    assert all(p.grad is g for p, g in zip(model.parameters(), grads, strict=True))
+    assert ndl.get_rng_state()["position"] == position
+    step(x, y)  # eager goes on
+
+
+def test_tensors_from_outside_keep_their_history():
+    w = ndl.tensor([3.0], requires_grad=True)
+    y = w * w
+    f = ndl.jit(lambda x: (x * y).sum().backward())
+    for x in (1.0, 2.0):
+        f(ndl.tensor([x]))
+        assert w.grad.item() == 6.0 * x
+
+
+def test_retracing_often_warns_with_the_reason():
+    f = ndl.jit(lambda x: x + 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(1, 12):
+            f(ndl.zeros(n))
+    assert len(caught) == 1
+    assert "float32(9,) instead of float32(8,)" in str(caught[0].message)
+
+
+def test_nested_functions_become_one_program():
+    inner = ndl.jit(lambda x: x * 2)
+    outer = ndl.jit(lambda x: inner(x) + 1)
+    assert outer(ndl.tensor([3.0])).item() == 7.0
+    assert inner.cache_info().misses == 0 and inner(ndl.tensor([3.0])).item() == 6.0
+
+
+def test_methods_have_programs_of_their_own():
+    class Model:
+        def __init__(self, w):
+            self.w = ndl.tensor([w])
+
+        @ndl.jit
+        def apply(self, x):
+            return self.w * x
+
+    two, three = Model(2.0), Model(3.0)
+    x = ndl.tensor([1.0])
+    assert (two.apply(x).item(), three.apply(x).item(), two.apply(x).item()) == (2.0, 3.0, 2.0)
+    assert two.apply.cache_info() == (1, 1, 1)
+
+
+def test_transforms_compile():
+    x = ndl.tensor(X, dtype="float64")
+
+    def f(x):
+        return (x.tanh() * x).sum()
+
+    for transform in (ndl.grad(f), ndl.value_and_grad(f), ndl.hessian(f)):
+        found, expected = leaves(ndl.jit(transform)(x)), leaves(transform(x))
+        assert all((bits(a) == bits(b)).all() for a, b in zip(found, expected, strict=True))
+    tangent = ndl.tensor(np.ones_like(X), dtype="float64")
+    found = ndl.jit(lambda x, t: ndl.jvp(f, (x,), (t,)))(x, tangent)
+    assert [y.item() for y in found] == [y.item() for y in ndl.jvp(f, (x,), (tangent,))]
+
+
+def test_checkpoint_compiles():
+    w = ndl.tensor(X, requires_grad=True)
+
+    def f(x):
+        y = ndl.checkpoint(lambda a: (a @ w).tanh(), x)
+        y.sum().backward(create_graph=False)
+        return y
+
+    x = ndl.tensor(X.T.copy())
+    expected = bits(f(x)), bits(w.grad)
+    w.grad = None
+    found = bits(ndl.jit(f)(x)), bits(w.grad)
+    assert all((a == b).all() for a, b in zip(expected, found, strict=True))
+
+
+# Threads and processes ---------------------------------------------------------------------------
+
+
+def test_threads_call_one_function_at_once():
+    f = ndl.jit(lambda x: (x @ x.T).exp().sum())
+    inputs = [ndl.tensor(RNG.standard_normal((20, 20)).astype(np.float32)) for _ in range(4)]
+    expected = [(x @ x.T).exp().sum().item() for x in inputs]
+    found = [[] for _ in inputs]
+
+    def work(i):
+        for _ in range(30):
+            found[i].append(f(inputs[i]).item())
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [set(x) for x in found] == [{e} for e in expected]
+
+
+def test_other_threads_compute_while_one_traces():
+    inside, done = threading.Event(), threading.Event()
+    found = []
+
+    def other():
+        inside.wait()
+        x = ndl.tensor([1.0, 2.0], requires_grad=True)
+        (x * x).sum().backward()
+        found.append(x.grad.tolist())
+        done.set()
+
+    def f(x):
+        inside.set()
+        assert done.wait(10)
+        return x + 1
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert ndl.jit(f)(ndl.tensor([1.0])).item() == 2.0
+    thread.join()
+    assert found == [[2.0, 4.0]]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_goes_on():
+    f = ndl.jit(lambda x: (x @ x).sum())
+    x = ndl.tensor(np.ones((300, 300), np.float32))
+    expected = f(x).item()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if f(x).item() == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0

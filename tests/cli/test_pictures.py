@@ -108,3 +108,29 @@ def test_curves(epochs):
     if epochs == 60:
         columns = [np.argwhere(blue[panel, x])[:, 0].mean() for x in (150, 500, 850)]
         assert columns == sorted(columns)
+
+
+def png(pixels, color_type):
+    """An unfiltered PNG file."""
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    header = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 8, color_type, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return images.PNG_SIGNATURE + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        for kind, body in chunks
+    )
+
+
+def test_transparent_pixels_are_black_and_colours_become_grey(tmp_path):
+    rng = np.random.default_rng(0)
+    color = rng.integers(0, 256, (4, 5, 3), np.uint8)
+    opacity = np.full((4, 5, 1), 255, np.uint8)
+    opacity[0, 0] = 0
+    expected = color * (opacity > 0)
+    read = images.read_png(png(np.concatenate([color, opacity], 2), 6))
+    np.testing.assert_array_equal(read, expected)
+    grey = images.read_png(png(np.concatenate([color[..., :1], opacity], 2), 4))
+    np.testing.assert_array_equal(grey, expected[..., 0])
+    (tmp_path / "x.png").write_bytes(png(np.repeat(color[..., :1], 3, 2), 2))
+    found = images.read_images(tmp_path / "x.png", (1, 4, 5))
+    np.testing.assert_allclose(found[0, 0], color[..., 0] / 255, rtol=1e-5)

@@ -15,7 +15,8 @@ from .errors import UsageError
 Array = np.ndarray[Any, Any]
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-CHANNELS = {0: 1, 2: 3}  # of PNG's colour types that are read: grey, RGB
+CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}  # of PNG's colour types: grey, RGB; the same with opacity
+GREY = np.array([0.299, 0.587, 0.114], np.float32)  # how bright red, green and blue are
 LARGEST_IMAGE = 1 << 26  # bytes of pixels
 
 
@@ -30,6 +31,8 @@ def read_images(path: Path, shape: tuple[int, int, int]) -> Array:
     scaled = pixels.astype(np.float32)
     if pixels.dtype == np.uint8:
         scaled /= np.float32(255)
+    if shape[0] == 1 and path.suffix != ".npy" and scaled.ndim == 3:
+        scaled = scaled @ GREY
     return _fit(scaled, shape, path)
 
 
@@ -79,7 +82,9 @@ def read_pnm(contents: bytes) -> Array:
 
 
 def read_png(contents: bytes) -> Array:
-    """(H, W) or (H, W, 3) of a PNG file with 8 bits per sample, grey or RGB, not interlaced."""
+    """(H, W) or (H, W, 3) of a PNG file with 8 bits per sample, not interlaced.
+
+    What is transparent is black."""
     at, header, data = len(PNG_SIGNATURE), b"", b""
     while at < len(contents):
         length, kind = struct.unpack(">I4s", contents[at : at + 8])
@@ -92,7 +97,7 @@ def read_png(contents: bytes) -> Array:
         at += 12 + length
     width, height, bits, color_type, _, _, interlaced = struct.unpack(">IIBBBBB", header)
     if bits != 8 or color_type not in CHANNELS or interlaced:
-        raise ValueError("expected 8 bits per sample, grey or RGB, not interlaced")
+        raise ValueError("expected 8 bits per sample, no palette, not interlaced")
     channels = CHANNELS[color_type]
     size = height * (1 + width * channels)
     if size > LARGEST_IMAGE:
@@ -101,7 +106,11 @@ def read_png(contents: bytes) -> Array:
     if len(rows) != size:
         raise ValueError("the file was cut off")
     pixels = _unfilter(np.frombuffer(rows, np.uint8).reshape(height, -1), channels)
-    return pixels if channels == 1 else pixels.reshape(height, width, channels)
+    pixels = pixels.reshape(height, width, channels)
+    if channels in (2, 4):
+        opacity = pixels[:, :, -1:].astype(np.uint16)
+        pixels = ((pixels[:, :, :-1] * opacity + 127) // 255).astype(np.uint8)
+    return pixels[:, :, 0] if pixels.shape[2] == 1 else pixels
 
 
 def _unfilter(rows: Array, channels: int) -> Array:

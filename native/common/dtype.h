@@ -25,4 +25,31 @@ constexpr int item_size(DType d) {
   return sizes[static_cast<int>(d)];
 }
 
+// The types that elements are computed in: halves in float, small integers in int32.
+enum class ComputeType : uint8_t { f32, f64, i32, i64, b8 };
+constexpr int kNumComputeTypes = 5;
+
+constexpr ComputeType compute_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return ComputeType::f64;
+    case DType::i64: return ComputeType::i64;
+    case DType::b8: return ComputeType::b8;
+    case DType::i8:
+    case DType::i16:
+    case DType::i32:
+    case DType::u8: return ComputeType::i32;
+    default: return ComputeType::f32;
+  }
+}
+
+constexpr int compute_size(ComputeType type) {
+  constexpr int sizes[kNumComputeTypes] = {4, 8, 4, 8, 1};
+  return sizes[static_cast<int>(type)];
+}
+
+// Stored as its compute type?
+constexpr bool is_native(DType dtype) {
+  return item_size(dtype) == compute_size(compute_type(dtype));
+}
+
 }  // namespace needle

@@ -115,6 +115,7 @@ NB_MODULE(_native, m) {
   needle::bind_instruction_sets(m);
   needle::bind_kernels(m);
   needle::bind_sequence(m);
+  needle::bind_programs(m);
   needle::bind_exchange(m);
   needle::bind_dlpack(m);
 }

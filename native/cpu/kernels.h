@@ -16,6 +16,8 @@ enum class ScanOp : uint8_t { cumsum, cumprod };
 enum class ScatterOp : uint8_t { set, add };
 enum class RandomOp : uint8_t { uniform, normal };
 
+struct TileProgram;  // program.h
+
 struct KernelTable {
   const char* name;  // "baseline", "avx2", "avx512", "neon"
 
@@ -27,6 +29,10 @@ struct KernelTable {
   void (*binary)(BinaryOp op, const View& out, const View& a, const View& b);
   void (*where)(const View& out, const View& cond, const View& a, const View& b);
   void (*random)(RandomOp op, const View& out, uint64_t seed, uint64_t offset);
+
+  // program.cc: outputs, then inputs, all broadcast to one shape, whose last axes are the row
+  void (*run_program)(const TileProgram& program, const View* const* operands, int inner);
+  void (*run_each)(const TileProgram& program, const View* const* operands, int calls);
 
   // reduce.cc
   void (*reduce)(ReduceOp op, const View& out, const View& a);

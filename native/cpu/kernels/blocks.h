@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../parallel.h"
+#include "../program.h"
 #include "../view.h"
 #include "tile.h"
 
@@ -10,7 +11,7 @@ namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
-constexpr int kMaxOperands = 4;  // the output, then up to three inputs
+constexpr int kMaxOperands = kMaxProgramOperands;  // outputs, then inputs
 
 // Elements in one piece of parallel_for: about 10 us of the cheapest work.
 constexpr int64_t kGrain = 32768;
@@ -62,15 +63,8 @@ inline bool axes_merge(const Walk& walk, int d) {  // d and d + 1
   return true;
 }
 
-// Axes of one element go; the others are ordered by the output's strides, so that it is written in
-// the order of memory, and neighbours that every operand steps over evenly become one.
-inline void order_and_merge(Walk& walk) {
-  for (int d = 1; d < walk.ndim; ++d) {
-    int to = d;
-    const int64_t stride = magnitude(walk.strides[d][0]);
-    while (to > 0 && magnitude(walk.strides[to - 1][0]) < stride) --to;
-    if (to != d) move_axis(walk, d, to);
-  }
+// Neighbouring axes that every operand steps over evenly become one.
+inline void merge_axes(Walk& walk) {
   int last = 0;
   for (int d = 1; d < walk.ndim; ++d) {
     walk.shape[last + 1] = walk.shape[d];
@@ -83,6 +77,43 @@ inline void order_and_merge(Walk& walk) {
     for (int k = 0; k < walk.count; ++k) walk.strides[last][k] = walk.strides[d][k];
   }
   walk.ndim = walk.ndim == 0 ? 0 : last + 1;
+}
+
+// Axes ordered by the first operand's strides, so that it is written in the order of memory.
+inline void order_axes(Walk& walk) {
+  for (int d = 1; d < walk.ndim; ++d) {
+    int to = d;
+    const int64_t stride = magnitude(walk.strides[d][0]);
+    while (to > 0 && magnitude(walk.strides[to - 1][0]) < stride) --to;
+    if (to != d) move_axis(walk, d, to);
+  }
+}
+
+// The axes of operands that were broadcast to one shape; operand 0 is an output.
+// Axes of one element are left out.
+inline Walk walk_over(const View* const* operands, int count, int first_axis, int end_axis) {
+  const View& out = *operands[0];
+  Walk walk;
+  walk.count = count;
+  walk.ndim = 0;
+  for (int k = 0; k < count; ++k) {
+    walk.data[k] = operands[k]->data;
+    walk.item[k] = item_size(operands[k]->dtype);
+  }
+  for (int d = first_axis; d < end_axis; ++d) {
+    if (out.shape[d] == 1) continue;
+    walk.shape[walk.ndim] = out.shape[d];
+    for (int k = 0; k < count; ++k) walk.strides[walk.ndim][k] = operands[k]->strides[d];
+    ++walk.ndim;
+  }
+  return walk;
+}
+
+inline Walk make_walk(const View* const* operands, int count) {
+  Walk walk = walk_over(operands, count, 0, operands[0]->ndim);
+  order_axes(walk);
+  merge_axes(walk);
+  return walk;
 }
 
 // An input that steps far along the last axis and near along another is read transposed: brings
@@ -102,9 +133,11 @@ inline bool find_transposed(Walk& walk) {
   return false;
 }
 
-// The shape of blocks. `limit` is the longest run: kTile, or more when no tile is needed.
-inline Block block_shape(Walk& walk, int64_t limit) {
-  const bool transposed = walk.ndim > 1 && find_transposed(walk);
+constexpr int64_t kLongRow = 128;  // one row is worth a block
+constexpr int64_t kLineRows = 16;  // of 4-byte elements in a cache line
+
+// Axes of one element in front, until there are the two of blocks.
+inline void pad_axes(Walk& walk) {
   while (walk.ndim < 2) {
     for (int d = walk.ndim; d > 0; --d) {
       walk.shape[d] = walk.shape[d - 1];
@@ -114,14 +147,18 @@ inline Block block_shape(Walk& walk, int64_t limit) {
     for (int k = 0; k < walk.count; ++k) walk.strides[0][k] = 0;
     ++walk.ndim;
   }
-  constexpr int64_t kLongRow = 128;  // one row is worth a block
-  constexpr int64_t kLineRows = 16;  // of 4-byte elements in a cache line
+}
+
+// The shape of blocks of up to `tile` elements; a run may be `limit` long when no tile is needed.
+inline Block block_shape(Walk& walk, int64_t limit, int64_t tile = kTile) {
+  const bool transposed = walk.ndim > 1 && find_transposed(walk);
+  pad_axes(walk);
   if (transposed) {
     const int64_t rows = lesser(walk.rows(), kLineRows);
-    return {rows, lesser(walk.cols(), kTile / rows)};
+    return {rows, lesser(walk.cols(), tile / rows)};
   }
   if (walk.cols() >= kLongRow) return {1, lesser(walk.cols(), limit)};
-  return {lesser(walk.rows(), kTile / walk.cols()), walk.cols()};
+  return {lesser(walk.rows(), tile / walk.cols()), walk.cols()};
 }
 
 // A position among the blocks of a walk, in the order of the output's memory.
@@ -177,6 +214,13 @@ class BlockCursor {
   int64_t index_[kMaxDims];     // on the axes outside of blocks
   char* origin_[kMaxOperands];  // where those axes have come to
 };
+
+// Elements in the order of a tile, side by side?
+inline bool is_tile(Steps steps, Block block) {
+  return (block.cols == 1 || steps.col == 1) && (block.rows == 1 || steps.row == block.cols);
+}
+
+constexpr int log2_size(int bytes) { return __builtin_ctz(static_cast<unsigned>(bytes)); }
 
 // Calls body(block, addresses) for every block, in parallel; `setup` makes one body per piece.
 template <class Setup>

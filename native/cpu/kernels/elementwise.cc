@@ -8,44 +8,15 @@ namespace NEEDLE_ISA {
 namespace {
 
 // Load every input, operate, store. Operand 0 is the output.
-struct Program {
-  LoadFn load[kMaxOperands];
+struct SingleOp {
+  LoadTileFn load[kMaxOperands];
   OpFn op;
-  StoreFn store;
+  StoreTileFn store;
   bool is_native[kMaxOperands];  // stored as the compute type
 };
 
-constexpr int64_t kComputeSize[kNumComputeTypes] = {4, 8, 4, 8, 1};
-
-constexpr int log2_size(DType dtype) {
-  return __builtin_ctz(static_cast<unsigned>(item_size(dtype)));
-}
-
-constexpr bool is_native(DType dtype) {
-  return item_size(dtype) == kComputeSize[static_cast<int>(compute_type(dtype))];
-}
-
-Walk make_walk(const View* const* operands, int count) {
-  const View& out = *operands[0];
-  Walk walk;
-  walk.count = count;
-  walk.ndim = 0;
-  for (int k = 0; k < count; ++k) {
-    walk.data[k] = operands[k]->data;
-    walk.item[k] = item_size(operands[k]->dtype);
-  }
-  for (int d = 0; d < out.ndim; ++d) {
-    if (out.shape[d] == 1) continue;
-    walk.shape[walk.ndim] = out.shape[d];
-    for (int k = 0; k < count; ++k) walk.strides[walk.ndim][k] = operands[k]->strides[d];
-    ++walk.ndim;
-  }
-  order_and_merge(walk);
-  return walk;
-}
-
 // The longest run that needs no tile: every operand is native and contiguous on the last axis.
-int64_t run_limit(const Walk& walk, const Program& program) {
+int64_t run_limit(const Walk& walk, const SingleOp& program) {
   if (walk.ndim == 0) return kTile;
   for (int k = 0; k < walk.count; ++k) {
     if (!program.is_native[k] || walk.strides[walk.ndim - 1][k] != 1) return kTile;
@@ -53,20 +24,16 @@ int64_t run_limit(const Walk& walk, const Program& program) {
   return kGrain;
 }
 
-bool is_tile(Steps steps, Block block) {
-  return (block.cols == 1 || steps.col == 1) && (block.rows == 1 || steps.row == block.cols);
-}
-
-void run(const Program& program, Walk& walk) {
+void run(const SingleOp& program, Walk& walk) {
   const Block shape = block_shape(walk, run_limit(walk, program));
   for_each_block(walk, shape, [&] {
     struct Body {
-      const Program& program;
+      const SingleOp& program;
       const Walk& walk;
       const void* constant[kMaxOperands];
       alignas(64) char tiles[kMaxOperands][kTile * 8];
 
-      Body(const Program& p, const Walk& w, Block shape) : program(p), walk(w) {
+      Body(const SingleOp& p, const Walk& w, Block shape) : program(p), walk(w) {
         for (int k = 1; k < walk.count; ++k) {
           constant[k] = nullptr;
           if (!walk.is_constant(k)) continue;
@@ -103,10 +70,11 @@ void run(const Program& program, Walk& walk) {
 }
 
 // A program whose inputs have one compute type; `result` is the type of the operation's tile.
-Program make_program(const OpRow& row, ComputeType inputs, const View* const* operands, int count) {
+SingleOp make_program(const OpRow& row, ComputeType inputs, const View* const* operands,
+                      int count) {
   const ComputeType result = row.kind == ElementwiseKind::predicate ? ComputeType::b8 : inputs;
   const DType out = operands[0]->dtype;
-  Program program;
+  SingleOp program;
   program.op = row.of[static_cast<int>(inputs)];
   program.store = kStore[static_cast<int>(result)].as[static_cast<int>(out)];
   program.is_native[0] = is_native(out) && compute_type(out) == result;
@@ -130,8 +98,8 @@ void copy_same(Walk& walk, int log2_item) {
 }
 
 void copy_cast(Walk& walk, DType to, DType from) {
-  const LoadFn load = kLoad[static_cast<int>(from)];
-  const StoreFn store = kStore[static_cast<int>(compute_type(from))].as[static_cast<int>(to)];
+  const LoadTileFn load = kLoad[static_cast<int>(from)];
+  const StoreTileFn store = kStore[static_cast<int>(compute_type(from))].as[static_cast<int>(to)];
   const Block shape = block_shape(walk, kTile);
   const bool native = is_native(from);
   for_each_block(walk, shape, [&] {
@@ -176,7 +144,7 @@ void copy(const View& out, const View& a) {
   if (out.size() == 0) return;
   const View* const operands[] = {&out, &a};
   Walk walk = make_walk(operands, 2);
-  if (out.dtype == a.dtype) return copy_same(walk, log2_size(a.dtype));
+  if (out.dtype == a.dtype) return copy_same(walk, log2_size(item_size(a.dtype)));
   if (!is_single(a)) return copy_cast(walk, out.dtype, a.dtype);
   // One value for all: cast it once.
   alignas(8) char value[8], tile[8];
@@ -185,7 +153,7 @@ void copy(const View& out, const View& a) {
                                                                                   tile, {1, 1});
   walk.data[1] = value;
   walk.item[1] = item_size(out.dtype);
-  copy_same(walk, log2_size(out.dtype));
+  copy_same(walk, log2_size(item_size(out.dtype)));
 }
 
 void unary(UnaryOp op, const View& out, const View& a) {
@@ -208,8 +176,8 @@ void where(const View& out, const View& cond, const View& a, const View& b) {
   const View* const operands[] = {&out, &cond, &a, &b};
   Walk walk = make_walk(operands, 4);
   // Elements are only moved: tiles hold their bits.
-  const int log2_item = log2_size(out.dtype);
-  Program program;
+  const int log2_item = log2_size(item_size(out.dtype));
+  SingleOp program;
   program.op = kSelect[log2_item];
   program.load[1] = kLoad[static_cast<int>(DType::b8)];
   program.load[2] = program.load[3] = kLoadBits[log2_item];

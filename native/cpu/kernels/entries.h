@@ -14,6 +14,9 @@ void binary(BinaryOp op, const View& out, const View& a, const View& b);
 void where(const View& out, const View& cond, const View& a, const View& b);
 void random(RandomOp op, const View& out, uint64_t seed, uint64_t offset);
 
+void run_program(const TileProgram& program, const View* const* operands, int inner);
+void run_each(const TileProgram& program, const View* const* operands, int calls);
+
 void reduce(ReduceOp op, const View& out, const View& a);
 void arg_reduce(ArgOp op, const View& out, const View& a, int axis);
 void scan(ScanOp op, const View& out, const View& a, int axis);

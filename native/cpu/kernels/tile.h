@@ -9,22 +9,6 @@
 namespace needle {
 namespace NEEDLE_ISA {
 
-enum class ComputeType : uint8_t { f32, f64, i32, i64, b8 };
-constexpr int kNumComputeTypes = 5;
-
-constexpr ComputeType compute_type(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return ComputeType::f64;
-    case DType::i64: return ComputeType::i64;
-    case DType::b8: return ComputeType::b8;
-    case DType::i8:
-    case DType::i16:
-    case DType::i32:
-    case DType::u8: return ComputeType::i32;
-    default: return ComputeType::f32;
-  }
-}
-
 // Elements in a tile: three tiles of 8-byte elements take 12 KB, which stays in any L1 cache.
 constexpr int64_t kTile = 512;
 
@@ -36,8 +20,8 @@ struct Steps {
   int64_t row, col;
 };
 
-using LoadFn = void (*)(void* tile, const char* from, Steps steps, Block block);
-using StoreFn = void (*)(char* to, Steps steps, const void* tile, Block block);
+using LoadTileFn = void (*)(void* tile, const char* from, Steps steps, Block block);
+using StoreTileFn = void (*)(char* to, Steps steps, const void* tile, Block block);
 using OpFn = void (*)(void* out, const void* const* in, int64_t n);
 using CopyFn = void (*)(char* to, Steps to_steps, const char* from, Steps steps, Block block);
 
@@ -46,20 +30,41 @@ struct OpRow {
   ElementwiseKind kind;
 };
 struct StoreRow {
-  StoreFn as[kNumDTypes];
+  StoreTileFn as[kNumDTypes];
 };
 
 // tile_io.cc
-extern const LoadFn kLoad[kNumDTypes];           // storage type -> its compute type
+extern const LoadTileFn kLoad[kNumDTypes];       // storage type -> its compute type
 extern const StoreRow kStore[kNumComputeTypes];  // compute type -> any storage type
-extern const LoadFn kLoadBits[4];                // these by log2 of the element's size
-extern const StoreFn kStoreBits[4];
+extern const LoadTileFn kLoadBits[4];            // these by log2 of the element's size
+extern const StoreTileFn kStoreBits[4];
 extern const CopyFn kCopyBits[4];
 
 // tile_ops.cc, indexed by UnaryOp and BinaryOp
 extern const OpRow kUnary[];
 extern const OpRow kBinary[];
 extern const OpFn kSelect[4];  // in[0] (bool) ? in[1] : in[2], by log2 of the element's size
+
+// tile_reduce.cc. A row's total is at most 8 bytes wide.
+struct RowReduction {
+  void (*start)(void* totals, int64_t rows);
+  void (*add)(void* totals, const void* tile, int64_t rows, int64_t cols);
+  void (*finish)(void* out, const void* totals, int64_t rows);
+};
+struct RowReductionRow {
+  RowReduction of[kNumComputeTypes];
+};
+extern const RowReductionRow kRowReduce[4];  // by ReduceOp: sum, prod, max, min
+
+// Column sums: rows are added to sums of the tile's type; flush adds those to the totals and clears
+// them, often enough that float sums stay accurate.
+struct ColumnSum {
+  void (*add)(void* sums, const void* tile, int64_t rows, int64_t cols);
+  void (*flush)(void* totals, void* sums, int64_t n);
+  void (*combine)(void* totals, const void* others, int64_t n);
+  ComputeType total;
+};
+extern const ColumnSum kColumnSum[kNumComputeTypes];
 
 }  // namespace NEEDLE_ISA
 }  // namespace needle

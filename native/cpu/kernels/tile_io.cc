@@ -116,7 +116,7 @@ constexpr StoreRow store_row() {
 
 }  // namespace
 
-constexpr LoadFn kLoad[kNumDTypes] = {
+constexpr LoadTileFn kLoad[kNumDTypes] = {
     load<float, float>,     load<double, double>,   load<float, f16_t>,     load<float, bf16_t>,
     load<int32_t, int8_t>,  load<int32_t, int16_t>, load<int32_t, int32_t>, load<int64_t, int64_t>,
     load<int32_t, uint8_t>, load<bool_t, bool_t>};
@@ -125,10 +125,10 @@ constexpr StoreRow kStore[kNumComputeTypes] = {store_row<float>(), store_row<dou
                                                store_row<int32_t>(), store_row<int64_t>(),
                                                store_row<bool_t>()};
 
-constexpr LoadFn kLoadBits[4] = {load<uint8_t, uint8_t>, load<uint16_t, uint16_t>,
-                                 load<uint32_t, uint32_t>, load<uint64_t, uint64_t>};
-constexpr StoreFn kStoreBits[4] = {store<uint8_t, uint8_t>, store<uint16_t, uint16_t>,
-                                   store<uint32_t, uint32_t>, store<uint64_t, uint64_t>};
+constexpr LoadTileFn kLoadBits[4] = {load<uint8_t, uint8_t>, load<uint16_t, uint16_t>,
+                                     load<uint32_t, uint32_t>, load<uint64_t, uint64_t>};
+constexpr StoreTileFn kStoreBits[4] = {store<uint8_t, uint8_t>, store<uint16_t, uint16_t>,
+                                       store<uint32_t, uint32_t>, store<uint64_t, uint64_t>};
 constexpr CopyFn kCopyBits[4] = {copy_bits<uint8_t>, copy_bits<uint16_t>, copy_bits<uint32_t>,
                                  copy_bits<uint64_t>};
 

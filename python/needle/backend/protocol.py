@@ -21,11 +21,15 @@ Rules that hold for every kernel:
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..dtype import DType
+
+if TYPE_CHECKING:
+    from .program import TypedProgram
 
 Scalar = bool | int | float
 
@@ -98,6 +102,29 @@ class Backend(Protocol):
 
     def scan(self, name: str, out: Operand, a: Operand, axis: int) -> None:
         """cumsum, cumprod along one axis; a.dtype may differ from out.dtype as in reduce."""
+
+    # tile programs --------------------------------------------------------------------------
+
+    def run(
+        self,
+        program: TypedProgram,
+        outs: Sequence[Operand],
+        ins: Sequence[Operand],
+        inner: int = 1,
+    ) -> None:
+        """Run a tile program (program.py) over the broadcast of all operands' shapes.
+
+        The last `inner` axes of that shape are the row. The operands have the program's dtypes.
+        Full outputs have the whole shape, row operands 1 on the row's axes, column outputs 1 on
+        all others, scalars have one element. Row sums and column sums of float32 are as accurate
+        as those of `reduce`."""
+
+    def run_each(
+        self,
+        program: TypedProgram,
+        calls: Sequence[tuple[Sequence[Operand], Sequence[Operand]]],
+    ) -> None:
+        """Run a program of elementwise instructions for many (outs, ins), in any order."""
 
     # linear algebra -------------------------------------------------------------------------
 

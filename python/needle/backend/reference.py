@@ -7,12 +7,16 @@ computed in, `store` rounds a result into place; everything else is a table of N
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dtype import DType, bfloat16, bool_, dtype_of, float16
 from .protocol import Operand, Scalar
+
+if TYPE_CHECKING:
+    from .program import TypedProgram
 
 Array = np.ndarray[Any, Any]
 
@@ -229,6 +233,103 @@ def arg_reduce(name: str, out: Operand, a: Operand, axis: int) -> None:
 def scan(name: str, out: Operand, a: Operand, axis: int) -> None:
     with np.errstate(all="ignore"):
         store(out, getattr(np, name)(load(a), axis=axis, **_accumulator(out)))
+
+
+# Tile programs ----------------------------------------------------------------------------------
+
+ROW_REDUCTIONS: dict[str, Any] = {
+    "row_sum": np.sum,
+    "row_prod": np.prod,
+    "row_max": np.max,
+    "row_min": np.min,
+}
+
+
+def run(
+    program: TypedProgram, outs: Sequence[Operand], ins: Sequence[Operand], inner: int = 1
+) -> None:
+    shape = np.broadcast_shapes(*(o.shape for o in (*outs, *ins)))
+    outer, row = tuple(range(len(shape) - inner)), tuple(range(len(shape) - inner, len(shape)))
+    row_length = math.prod(shape[axis] for axis in row)
+    values: list[Any] = []
+    with np.errstate(all="ignore"):
+        for i, dtype in zip(program.instructions, program.dtypes, strict=True):
+            args = [values[a] for a in i.args]
+            compute_type = _compute_type(dtype)
+            if i.name == "load":
+                value = load(ins[i.detail]).astype(compute_type)
+                value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
+            elif i.name == "constant":
+                value = np.full((1,) * len(shape), i.detail, compute_type)
+            elif i.name == "row_size":
+                value = np.full((1,) * len(shape), row_length, compute_type)
+            elif i.name == "row_index":
+                positions = np.arange(row_length, dtype=compute_type)
+                value = positions.reshape((1,) * len(outer) + tuple(shape[axis] for axis in row))
+            elif i.name == "cast":
+                value = _rounded(args[0], dtype)
+            elif i.name == "where":
+                value = np.where(*args)
+            elif i.name == "gather":
+                value = _gather_in_rows(np.broadcast_to(args[0], shape), args[1], len(outer))
+            elif i.name in ROW_REDUCTIONS:
+                value = _reduce_axes(ROW_REDUCTIONS[i.name], np.broadcast_to(args[0], shape), row)
+            elif i.name == "column_sum":
+                value = _reduce_axes(np.sum, np.broadcast_to(args[0], shape), outer)
+            elif i.name == "store":
+                target = outs[i.detail].shape
+                value = args[0].reshape(args[0].shape[len(shape) - len(target) :])
+                store(outs[i.detail], np.broadcast_to(value, target))
+            elif i.name in _UNCHANGED_ON_INTEGERS and not dtype.is_floating:
+                value = args[0]
+            else:
+                value = (UNARY | BINARY)[i.name](*args)
+            values.append(value)
+
+
+def run_each(
+    program: TypedProgram, calls: Sequence[tuple[Sequence[Operand], Sequence[Operand]]]
+) -> None:
+    for outs, ins in calls:
+        run(program, outs, ins, 0)
+
+
+def _compute_type(dtype: DType) -> Any:
+    if dtype in (bfloat16, float16):
+        return np.dtype(np.float32)
+    return np.dtype(np.int32) if dtype.is_integer and dtype.itemsize < 4 else dtype.storage
+
+
+def _rounded(values: Array, dtype: DType) -> Array:
+    """As if stored in dtype and loaded again."""
+    if dtype is bfloat16:
+        return widen(narrow(values.astype(np.float32)))
+    return values.astype(dtype.storage).astype(_compute_type(dtype))
+
+
+def _reduce_axes(function: Any, x: Array, axes: tuple[int, ...]) -> Array:
+    """Over axes, which may be empty: sums and products of floats in float64."""
+    identity = {np.max: "lowest", np.min: "highest"}.get(function)
+    if identity is None:
+        accumulate = np.float64 if x.dtype.kind == "f" else x.dtype
+        return np.asarray(function(x, axis=axes, keepdims=True, dtype=accumulate)).astype(x.dtype)
+    if x.dtype.kind == "f":
+        bound = -np.inf if identity == "lowest" else np.inf
+    elif x.dtype.kind == "b":
+        bound = identity == "highest"
+    else:
+        bound = np.iinfo(x.dtype).min if identity == "lowest" else np.iinfo(x.dtype).max
+    return np.asarray(function(x, axis=axes, keepdims=True, initial=bound))
+
+
+def _gather_in_rows(x: Array, index: Array, outer: int) -> Array:
+    rows = x.reshape((*x.shape[:outer], -1)) if x.size else np.zeros((*x.shape[:outer], 1), x.dtype)
+    length = 0 if x.size == 0 else rows.shape[-1]
+    index = np.broadcast_to(index, (*x.shape[:outer], *(1,) * (x.ndim - outer)))
+    places = index.reshape((*x.shape[:outer], 1)).astype(np.int64)
+    inside = (places >= 0) & (places < length)
+    picked = np.take_along_axis(rows, np.where(inside, places, 0), -1)
+    return np.where(inside, picked, rows.dtype.type(0)).reshape(index.shape)
 
 
 # Linear algebra ---------------------------------------------------------------------------------

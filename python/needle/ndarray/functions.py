@@ -19,6 +19,7 @@ import numpy as np
 from .. import config
 from ..backend import BackendDevice, cpu_numpy, reference
 from ..backend.null import is_null, null_of
+from ..backend.program import Program
 from ..dtype import (
     DType,
     bool_,
@@ -286,6 +287,37 @@ def scan(name: str, a: NDArray, axis: int) -> NDArray:
     out = empty(a.shape, summed(a.dtype), a.device)
     a.device.mod.scan(name, out, a, axis)
     return out
+
+
+# Tile programs ----------------------------------------------------------------------------------
+
+
+@array_function
+def run(program: Program, *arrays: NDArray, inner: int = 1) -> Any:
+    """The outputs of a tile program over the broadcast of the arrays: one array, or a tuple.
+
+    The last `inner` axes are the row. Row values have size 1 there, column values on the others."""
+    device = same_device(program.name, *arrays)
+    shape = arrays[0].shape
+    for other in arrays[1:]:
+        if other.shape != shape:
+            shape = layout.broadcast_shapes(program.name, shape, other.shape)
+    typed = program.for_dtypes(tuple([a.dtype for a in arrays]))
+    row = len(shape) - inner
+    shapes = {
+        "full": shape,
+        "row": shape[:row] + (1,) * inner,
+        "column": (1,) * row + shape[row:],
+        "scalar": (),
+    }
+    outs = tuple(
+        [
+            empty(shapes[kind], dtype, device)
+            for kind, dtype in zip(program.outputs, typed.outputs, strict=True)
+        ]
+    )
+    device.mod.run(typed, outs, arrays, inner)
+    return outs[0] if len(outs) == 1 else outs
 
 
 # Views ------------------------------------------------------------------------------------------

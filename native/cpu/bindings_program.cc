@@ -1,0 +1,179 @@
+// Tile programs: run and run_each of needle/backend/protocol.py.
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "bindings.h"
+#include "program.h"
+
+namespace needle {
+namespace {
+
+// Decoded programs by their code. Programs are few and live as long as the process.
+const TileProgram& find_program(nb::handle program) {
+  static PyObject* const known = PyDict_New();
+  static PyObject* const name = PyUnicode_InternFromString("code");
+  const nb::object code = nb::steal(PyObject_GetAttr(program.ptr(), name));
+  if (!code.is_valid()) throw nb::python_error();
+  if (!PyBytes_Check(code.ptr())) {
+    raise_type({"run", "program"}, "code must be bytes, got %s", Py_TYPE(code.ptr())->tp_name);
+  }
+  PyObject* const found = PyDict_GetItemWithError(known, code.ptr());
+  if (found != nullptr) {
+    return *static_cast<const TileProgram*>(PyCapsule_GetPointer(found, nullptr));
+  }
+  if (PyErr_Occurred()) throw nb::python_error();
+  auto decoded = std::make_unique<TileProgram>();
+  try {
+    decode_program(PyBytes_AS_STRING(code.ptr()), PyBytes_GET_SIZE(code.ptr()), *decoded);
+  } catch (const std::invalid_argument& error) {
+    throw nb::value_error(error.what());
+  }
+  const nb::object capsule = nb::steal(PyCapsule_New(decoded.get(), nullptr, nullptr));
+  if (!capsule.is_valid() || PyDict_SetItem(known, code.ptr(), capsule.ptr()) != 0) {
+    throw nb::python_error();
+  }
+  return *decoded.release();
+}
+
+std::vector<nb::object> read_sequence(nb::handle sequence, const char* role) {
+  const nb::object fast = nb::steal(PySequence_Fast(sequence.ptr(), ""));
+  if (!fast.is_valid()) {
+    PyErr_Clear();
+    raise_type({"run", role}, "expected a tuple, got %s", Py_TYPE(sequence.ptr())->tp_name);
+  }
+  std::vector<nb::object> items;
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.ptr());
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    items.push_back(nb::borrow(PySequence_Fast_GET_ITEM(fast.ptr(), i)));
+  }
+  return items;
+}
+
+// The operands of one call, outputs first, broadcast to the shape that the program runs over.
+class Call {
+ public:
+  Call(const TileProgram& program, nb::handle outs, nb::handle ins, int inner)
+      : program_(program), inner_(inner) {
+    read(outs, program.n_outputs, "outs");
+    read(ins, program.n_inputs, "ins");
+    find_shape();
+    if (inner < 0 || inner > ndim_) {
+      raise_value({"run", "inner"}, "expected 0 to %d axes, got %d", ndim_, inner);
+    }
+    views_.resize(operands_.size());
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      check_shape(static_cast<int>(k));
+      views_[k] = broadcast(operands_[k].view, shape_, ndim_, {"run", role(k)});
+    }
+    for (const View& view : views_) pointers_.push_back(&view);
+  }
+
+  int64_t work() const { return views_.empty() ? 0 : 4 * views_[0].size(); }
+  const std::vector<const View*>& operands() const { return pointers_; }
+
+ private:
+  const char* role(size_t k) const {
+    return k < static_cast<size_t>(program_.n_outputs) ? "outs" : "ins";
+  }
+
+  void read(nb::handle sequence, int expected, const char* name) {
+    const std::vector<nb::object> items = read_sequence(sequence, name);
+    const auto count = static_cast<int>(items.size());
+    if (count != expected) raise_value({"run", name}, "expected %d, got %d", expected, count);
+    const bool is_output = operands_.empty() && expected == program_.n_outputs && name[0] == 'o';
+    for (int k = 0; k < count; ++k) {
+      const nb::object& item = items[static_cast<size_t>(k)];
+      operands_.push_back(is_output ? read_output(item, {"run", name})
+                                    : read_operand(item, {"run", name}));
+      const DType dtype = is_output ? program_.output_dtype[k] : program_.input_dtype[k];
+      require_dtype(operands_.back().view.dtype, dtype, {"run", name});
+    }
+  }
+
+  void find_shape() {
+    ndim_ = 0;
+    for (const Operand& operand : operands_) ndim_ = std::max(ndim_, operand.view.ndim);
+    std::fill(shape_, shape_ + ndim_, 1);
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      const View& view = operands_[k].view;
+      for (int d = 0; d < view.ndim; ++d) {
+        int64_t& n = shape_[ndim_ - view.ndim + d];
+        if (n == 1) n = view.shape[d];
+        if (view.shape[d] != 1 && view.shape[d] != n) {
+          raise_value({"run", role(k)}, "shape %s does not broadcast with the others to %s",
+                      shape_text(view).c_str(), shape_text(shape_, ndim_).c_str());
+        }
+      }
+    }
+  }
+
+  // Outputs have the shape of their kind; row and scalar inputs are not wider than that.
+  void check_shape(int k) const {
+    const bool is_output = k < program_.n_outputs;
+    const ValueKind kind =
+        is_output ? program_.output_kind[k] : program_.input_kind[k - program_.n_outputs];
+    if (!is_output && kind == ValueKind::full) return;
+    const View& view = operands_[static_cast<size_t>(k)].view;
+    bool fits = true;
+    for (int d = 0; d < ndim_; ++d) {
+      const int own = d - (ndim_ - view.ndim);
+      const int64_t n = own < 0 ? 1 : view.shape[own];
+      const bool in_row = d >= ndim_ - inner_;
+      const bool is_spanned = kind == ValueKind::full || (kind == ValueKind::row && !in_row) ||
+                              (kind == ValueKind::column && in_row);
+      const int64_t expected = is_spanned ? shape_[d] : 1;
+      fits = fits && (n == expected || (!is_output && n == 1));
+    }
+    if (fits) return;
+    constexpr const char* kNames[] = {"scalar", "row", "full", "column"};
+    raise_value({"run", role(static_cast<size_t>(k))},
+                "shape %s is not that of a %s value, for rows of %d axes in shape %s",
+                shape_text(view).c_str(), kNames[static_cast<int>(kind)], inner_,
+                shape_text(shape_, ndim_).c_str());
+  }
+
+  const TileProgram& program_;
+  const int inner_;
+  std::vector<Operand> operands_;
+  std::vector<View> views_;
+  std::vector<const View*> pointers_;
+  int64_t shape_[kMaxDims];
+  int ndim_;
+};
+
+void run(nb::handle program, nb::handle outs, nb::handle ins, int inner) {
+  const TileProgram& decoded = find_program(program);
+  const Call call(decoded, outs, ins, inner);
+  launch(call.work(), call.operands(),
+         [&decoded, inner](Views v) { kernels().run_program(decoded, v, inner); });
+}
+
+void run_each(nb::handle program, nb::handle calls) {
+  const TileProgram& decoded = find_program(program);
+  if (!decoded.is_elementwise) {
+    raise_value({"run_each", "program"}, "expected elementwise instructions only");
+  }
+  std::vector<std::unique_ptr<Call>> all;
+  std::vector<const View*> views;
+  int64_t work = 0;
+  for (const nb::object& call : read_sequence(calls, "calls")) {
+    const std::vector<nb::object> operands = read_sequence(call, "calls");
+    if (operands.size() != 2) raise_value({"run_each", "calls"}, "expected pairs (outs, ins)");
+    all.push_back(std::make_unique<Call>(decoded, operands[0], operands[1], 0));
+    work += all.back()->work();
+    for (const View* view : all.back()->operands()) views.push_back(view);
+  }
+  const auto count = static_cast<int>(all.size());
+  launch(work, views, [&decoded, count](Views v) { kernels().run_each(decoded, v, count); });
+}
+
+}  // namespace
+
+void bind_programs(nb::module_& m) {
+  using nb::arg;
+  m.def("run", run, arg("program"), arg("outs"), arg("ins"), arg("inner") = 1);
+  m.def("run_each", run_each, arg("program"), arg("calls"));
+}
+
+}  // namespace needle

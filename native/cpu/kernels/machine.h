@@ -1,0 +1,338 @@
+// The machine that runs a tile program: values in tiles, one chunk of the operands at a time.
+//
+// Full values are tiles of rows x cols elements, where the rows are those of the program, side by
+// side. Row values are vectors with one element per row; where a full instruction uses one, it is
+// spread over a tile first. Scalars are computed and spread once.
+#pragma once
+
+#include <cstddef>
+
+#include "../program.h"
+#include "blocks.h"
+#include "loops.h"
+#include "tile.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+constexpr int64_t kTileBytes = 4096;
+
+inline int64_t tile_capacity(const TileProgram& program) {
+  return kTileBytes / (program.widest < 4 ? 4 : program.widest);
+}
+
+// A chunk of the operands, outputs first: where it begins, and its place in the row.
+struct Chunk {
+  char* at[kMaxOperands];
+  Steps steps[kMaxOperands];
+  Block block;
+  int64_t start;
+};
+
+class Machine {
+ public:
+  // For tiles of up to `rows` rows; `kept` elements of a tile's rows are kept between phases (0:
+  // computed again). `row_length` is the program's own.
+  Machine(const TileProgram& program, int64_t rows, int64_t kept, int64_t row_length)
+      : p_(program),
+        max_rows_(rows),
+        kept_bytes_(kept * 8),
+        row_length_(row_length),
+        memory_(memory_size(program, rows, kept * 8)) {
+    free_ = memory_.as<char>();
+    for (int s = 0; s < p_.n_slots; ++s) slots_[s] = allocate(kTileBytes);
+    for (int k = 0; k < p_.n_inputs; ++k) fixed_[k] = nullptr;
+    for (int k = 0; k < p_.n_inputs; ++k) is_copied_[k] = false;
+    temporary_ = allocate(kTileBytes);
+    for (int n = 0; n < p_.count; ++n) {
+      const Instruction& i = p_.code[n];
+      const bool is_reduced = i.opcode == Opcode::row_reduce || i.opcode == Opcode::gather;
+      if (i.kind < ValueKind::full) values_[n] = allocate(8 * max_rows_);
+      if (is_reduced) totals_[n] = allocate(8 * max_rows_);
+      if (i.spread >= 0) spread_[n] = allocate(kTileBytes);
+      if (i.keep >= 0 && kept > 0) kept_[i.keep] = allocate(kept_bytes_);
+      spread_epoch_[n] = -1;
+    }
+  }
+
+  // Computes the scalars; `inputs` are the input operands' first elements.
+  void start(char* const* inputs) {
+    for (int s = 0; s < p_.scalars.count; ++s) {
+      const int n = p_.scalars.steps[s];
+      const Instruction& i = p_.code[n];
+      if (i.opcode == Opcode::store) continue;
+      if (i.opcode == Opcode::load) {
+        kLoad[static_cast<int>(i.dtype)](values_[n], inputs[i.operand], {0, 0}, {1, 1});
+      } else {
+        compute_narrow(i, n, 1);
+      }
+      const int log2_item = log2_size(compute_size(i.type));
+      if (i.spread >= 0) {
+        kLoadBits[log2_item](spread_[n], values_[n], {0, 0}, {1, tile_capacity(p_)});
+      }
+      if (max_rows_ > 1) {
+        alignas(8) char value[8];
+        __builtin_memcpy(value, values_[n], 8);
+        kLoadBits[log2_item](values_[n], value, {0, 0}, {1, max_rows_});
+      }
+    }
+  }
+
+  // An input that is the same in every chunk: loaded now, once.
+  void fix(int input, const char* at, Steps steps, Block block) {
+    fixed_[input] = allocate(kTileBytes);
+    kLoad[static_cast<int>(p_.input_dtype[input])](fixed_[input], at, steps, block);
+  }
+
+  // An output that is also an input: its elements may be overwritten when others read them last.
+  void guard(int output, int input) {
+    for (int n = 0; n < p_.count; ++n) {
+      const Instruction& i = p_.code[n];
+      const bool writes = i.opcode == Opcode::store && i.operand == output;
+      const bool is_direct = i.direct >= 0 && p_.code[i.direct].operand == output;
+      if ((writes || is_direct) && n < p_.input_last_use[input]) is_copied_[input] = true;
+    }
+  }
+
+  void store_scalars(char* const* outputs) {
+    for (int s = 0; s < p_.scalars.count; ++s) {
+      const Instruction& i = p_.code[p_.scalars.steps[s]];
+      if (i.opcode != Opcode::store) continue;
+      store_fn(i)(outputs[i.operand], {0, 0}, values_[i.args[0]], {1, 1});
+    }
+  }
+
+  void begin_rows(int64_t rows) {
+    rows_ = rows;
+    ++epoch_;
+  }
+
+  void begin_phase(int phase) {
+    phase_ = phase;
+    const Pass& reduced = p_.phases[phase].reduced;
+    for (int s = 0; s < reduced.count; ++s) {
+      const int n = reduced.steps[s];
+      const Instruction& i = p_.code[n];
+      if (i.opcode == Opcode::gather) {
+        __builtin_memset(values_[n], 0, static_cast<size_t>(8 * rows_));
+      } else {
+        row_reduction(i).start(totals_[n], rows_);
+      }
+    }
+  }
+
+  void end_phase() {
+    const Pass& reduced = p_.phases[phase_].reduced;
+    for (int s = 0; s < reduced.count; ++s) {
+      const int n = reduced.steps[s];
+      const Instruction& i = p_.code[n];
+      if (i.opcode == Opcode::row_reduce) row_reduction(i).finish(values_[n], totals_[n], rows_);
+    }
+  }
+
+  // Row values: one element per row, `at` and `steps` those of the first row and to the next.
+  void run_rows(const Pass& pass, char* const* at, const int64_t* steps) {
+    for (int s = 0; s < pass.count; ++s) {
+      const int n = pass.steps[s];
+      const Instruction& i = p_.code[n];
+      if (i.opcode == Opcode::load) {
+        const int k = p_.n_outputs + i.operand;
+        kLoad[static_cast<int>(i.dtype)](values_[n], at[k], {0, steps[k]}, {1, rows_});
+      } else if (i.opcode == Opcode::store) {
+        store_fn(i)(at[i.operand], {0, steps[i.operand]}, values_[i.args[0]], {1, rows_});
+      } else {
+        compute_narrow(i, n, rows_);
+      }
+    }
+  }
+
+  // The steps of a pass on one chunk; `sums` are the column sums' accumulators.
+  void run_chunk(const Pass& pass, const Chunk& chunk, void* const* sums) {
+    size_ = chunk.block.rows * chunk.block.cols;
+    for (int s = 0; s < pass.count; ++s) run_step(pass.steps[s], chunk, sums);
+  }
+
+ private:
+  static int64_t memory_size(const TileProgram& p, int64_t rows, int64_t kept_bytes) {
+    const int64_t vector = (8 * rows + 63) / 64 * 64, kept = (kept_bytes + 63) / 64 * 64;
+    return kTileBytes * (p.n_slots + p.n_spread + p.n_inputs + 1) + 2 * p.count * vector +
+           p.n_kept * kept;
+  }
+
+  char* allocate(int64_t bytes) {
+    char* const at = free_;
+    free_ += (bytes + 63) / 64 * 64;
+    return at;
+  }
+
+  static StoreTileFn store_fn(const Instruction& i) {
+    return kStore[static_cast<int>(i.type)].as[static_cast<int>(i.dtype)];
+  }
+
+  static const RowReduction& row_reduction(const Instruction& i) {
+    return kRowReduce[i.function].of[static_cast<int>(i.type)];
+  }
+
+  // Row and scalar values.
+  void compute_narrow(const Instruction& i, int n, int64_t count) {
+    const void* in[3];
+    for (int k = 0; k < i.n_args; ++k) in[k] = values_[i.args[k]];
+    if (i.opcode == Opcode::constant) {
+      const bool is_real = i.type == ComputeType::f32 || i.type == ComputeType::f64;
+      const ComputeType from = is_real ? ComputeType::f64 : ComputeType::i64;
+      kStore[static_cast<int>(from)].as[static_cast<int>(native_dtype(i.type))](values_[n], {0, 1},
+                                                                                &i.payload, {1, 1});
+    } else if (i.opcode == Opcode::row_size) {
+      kStore[static_cast<int>(ComputeType::i64)].as[static_cast<int>(native_dtype(i.type))](
+          values_[n], {0, 1}, &row_length_, {1, 1});
+    } else {
+      apply(i, values_[n], in, count);
+    }
+  }
+
+  static DType native_dtype(ComputeType type) {
+    constexpr DType dtypes[kNumComputeTypes] = {DType::f32, DType::f64, DType::i32, DType::i64,
+                                                DType::b8};
+    return dtypes[static_cast<int>(type)];
+  }
+
+  void apply(const Instruction& i, void* out, const void* const* in, int64_t count) {
+    const int type = static_cast<int>(p_.code[i.args[0]].type);
+    switch (i.opcode) {
+      case Opcode::unary: return kUnary[i.function].of[type](out, in, count);
+      case Opcode::binary: return kBinary[i.function].of[type](out, in, count);
+      case Opcode::select: return kSelect[log2_size(compute_size(i.type))](out, in, count);
+      default: return cast_values(i, out, in[0], count);
+    }
+  }
+
+  // As if stored in the dtype and loaded again.
+  void cast_values(const Instruction& i, void* out, const void* in, int64_t count) {
+    const auto from = static_cast<int>(p_.code[i.args[0]].type);
+    const StoreTileFn round = kStore[from].as[static_cast<int>(i.dtype)];
+    if (is_native(i.dtype)) return round(static_cast<char*>(out), {0, 1}, in, {1, count});
+    round(temporary_, {0, 1}, in, {1, count});
+    kLoad[static_cast<int>(i.dtype)](out, temporary_, {0, 1}, {1, count});
+  }
+
+  void run_step(int n, const Chunk& chunk, void* const* sums) {
+    const Instruction& i = p_.code[n];
+    switch (i.opcode) {
+      case Opcode::load: values_[n] = load(i, chunk); return;
+      case Opcode::store: return store(i, chunk);
+      case Opcode::row_index: values_[n] = fill_positions(i, chunk); return;
+      case Opcode::row_reduce:
+        return row_reduction(i).add(totals_[n], values_[i.args[0]], rows_, size_ / rows_);
+      case Opcode::gather: return gather(i, n, chunk);
+      case Opcode::column_sum: {
+        const int type = static_cast<int>(i.type);
+        char* const to = static_cast<char*>(sums[n]) + chunk.start * compute_size(i.type);
+        return kColumnSum[type].add(to, values_[i.args[0]], rows_, size_ / rows_);
+      }
+      default: break;
+    }
+    if (i.keep >= 0 && kept_bytes_ > 0) {
+      values_[n] = kept_[i.keep] + chunk.start * rows_ * compute_size(i.type);
+      if (i.phase < phase_) return;  // it is there
+    } else {
+      values_[n] = target(i, chunk);
+    }
+    const void* in[3];
+    for (int k = 0; k < i.n_args; ++k) in[k] = full(i.args[k]);
+    apply(i, values_[n], in, size_);
+  }
+
+  // Where a result goes: straight into its output, or into a tile.
+  char* target(const Instruction& i, const Chunk& chunk) const {
+    if (i.direct >= 0) {
+      const Instruction& store = p_.code[i.direct];
+      const bool is_native_store = is_native(store.dtype) && compute_type(store.dtype) == i.type;
+      if (is_native_store && is_tile(chunk.steps[store.operand], chunk.block)) {
+        return chunk.at[store.operand];
+      }
+    }
+    return slots_[i.slot];
+  }
+
+  // A value as one element per element of the chunk.
+  const void* full(int n) {
+    const Instruction& i = p_.code[n];
+    if (i.kind == ValueKind::full) return values_[n];
+    if (i.kind == ValueKind::scalar) return spread_[n];
+    const int64_t length = size_ / rows_;
+    const bool is_spread = spread_epoch_[n] == epoch_ &&
+                           (rows_ == 1 ? length <= spread_length_[n] : length == spread_length_[n]);
+    if (!is_spread) {
+      kLoadBits[log2_size(compute_size(i.type))](spread_[n], values_[n], {1, 0}, {rows_, length});
+      spread_epoch_[n] = epoch_;
+      spread_length_[n] = length;
+    }
+    return spread_[n];
+  }
+
+  char* load(const Instruction& i, const Chunk& chunk) {
+    if (fixed_[i.operand] != nullptr) return fixed_[i.operand];
+    const int k = p_.n_outputs + i.operand;
+    if (is_native(i.dtype) && !is_copied_[i.operand] && is_tile(chunk.steps[k], chunk.block)) {
+      return chunk.at[k];
+    }
+    kLoad[static_cast<int>(i.dtype)](slots_[i.slot], chunk.at[k], chunk.steps[k], chunk.block);
+    return slots_[i.slot];
+  }
+
+  void store(const Instruction& i, const Chunk& chunk) {
+    const Instruction& value = p_.code[i.args[0]];
+    const void* const from = full(i.args[0]);
+    char* const to = chunk.at[i.operand];
+    const bool is_there = from == to && value.kind == ValueKind::full;
+    if (!is_there) store_fn(i)(to, chunk.steps[i.operand], from, chunk.block);
+  }
+
+  char* fill_positions(const Instruction& i, const Chunk& chunk) {
+    const int64_t length = size_ / rows_;
+    int64_t positions[kTileBytes / 4];
+    for (int64_t c = 0; c < length; ++c) positions[c] = chunk.start + c;
+    const StoreTileFn put =
+        kStore[static_cast<int>(ComputeType::i64)].as[static_cast<int>(native_dtype(i.type))];
+    const int64_t bytes = length * compute_size(i.type);
+    for (int64_t r = 0; r < rows_; ++r) {
+      put(slots_[i.slot] + r * bytes, {0, 1}, positions, {1, length});
+    }
+    return slots_[i.slot];
+  }
+
+  void gather(const Instruction& i, int n, const Chunk& chunk) {
+    const Instruction& index = p_.code[i.args[1]];
+    const int64_t length = size_ / rows_, item = compute_size(i.type);
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t place = (index.type == ComputeType::i32
+                                 ? reinterpret_cast<const int32_t*>(values_[i.args[1]])[r]
+                                 : reinterpret_cast<const int64_t*>(values_[i.args[1]])[r]) -
+                            chunk.start;
+      if (place < 0 || place >= length) continue;
+      __builtin_memcpy(values_[n] + r * item, values_[i.args[0]] + (r * length + place) * item,
+                       static_cast<size_t>(item));
+    }
+  }
+
+  const TileProgram& p_;
+  const int64_t max_rows_, kept_bytes_, row_length_;
+  Scratch<32768> memory_;
+  char* free_;
+  int64_t rows_ = 1, size_ = 0, epoch_ = 0;
+  int phase_ = 0;
+  bool is_copied_[kMaxOperands];
+  char* temporary_;
+  char* slots_[kMaxInstructions];
+  char* fixed_[kMaxOperands];
+  char* kept_[kMaxInstructions];
+  char* values_[kMaxInstructions];
+  char* spread_[kMaxInstructions];
+  char* totals_[kMaxInstructions];
+  int64_t spread_epoch_[kMaxInstructions], spread_length_[kMaxInstructions];
+};
+
+}  // namespace
+}  // namespace NEEDLE_ISA
+}  // namespace needle

@@ -1,0 +1,348 @@
+// Tile programs over strided operands: how rows are cut into chunks, and work into pieces.
+#include "entries.h"
+#include "epilogue.h"
+#include "machine.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+constexpr int64_t kKeptBytes = 256 << 10;  // of a tile's rows between phases: stays in L2
+constexpr int64_t kStretch = 128;          // rows that column sums add up in float
+constexpr int64_t kMaxPieces = 32;         // that column sums are made of
+
+void guard_aliases(const TileProgram& p, const Walk& walk, Machine& machine) {
+  for (int out = 0; out < p.n_outputs; ++out) {
+    for (int in = 0; in < p.n_inputs; ++in) {
+      if (walk.data[out] == walk.data[p.n_outputs + in]) machine.guard(out, in);
+    }
+  }
+}
+
+// Programs of full and scalar values, over blocks in the order of the first output's memory.
+class ElementwiseRun {
+ public:
+  ElementwiseRun(const TileProgram& p, const View* const* operands)
+      : p_(p), walk_(make_walk(operands, p.n_outputs + p.n_inputs)) {
+    const int64_t capacity = tile_capacity(p);
+    if (operands[0]->size() == 0) return;
+    shape_ = block_shape(walk_, capacity, capacity);
+    blocks_ = pieces(walk_.cols(), shape_.cols) * pieces(walk_.rows(), shape_.rows);
+    for (int d = 0; d < walk_.ndim - 2; ++d) blocks_ *= walk_.shape[d];
+    grain_ = max_of(1, kGrain / (shape_.rows * shape_.cols));
+  }
+
+  int64_t n_pieces() const { return pieces(blocks_, grain_); }
+
+  void run_piece(int64_t piece) const {
+    Machine machine(p_, 1, 0, 1);
+    machine.start(walk_.data + p_.n_outputs);
+    guard_aliases(p_, walk_, machine);
+    Chunk chunk;
+    chunk.start = 0;
+    for (int k = 0; k < walk_.count; ++k) chunk.steps[k] = walk_.steps(k);
+    for (int k = 0; k < p_.n_inputs; ++k) {
+      const int at = p_.n_outputs + k;
+      if (p_.input_kind[k] == ValueKind::full && walk_.is_constant(at)) {
+        machine.fix(k, walk_.data[at], {0, 0}, {1, shape_.rows * shape_.cols});
+      }
+    }
+    machine.begin_rows(1);
+    machine.begin_phase(0);
+    const int64_t begin = piece * grain_, end = min_of(blocks_, begin + grain_);
+    BlockCursor cursor(walk_, shape_, begin);
+    for (int64_t block = begin; block < end; ++block, cursor.next()) {
+      chunk.block = cursor.locate(chunk.at);
+      machine.run_chunk(p_.phases[0].fresh, chunk, nullptr);
+    }
+  }
+
+ private:
+  const TileProgram& p_;
+  Walk walk_;
+  Block shape_;
+  int64_t blocks_ = 0, grain_ = 1;
+};
+
+// Programs with rows. `outer` walks over rows, several of which make a tile; `inner` over a row's
+// elements, in chunks.
+class RowRun {
+ public:
+  RowRun(const TileProgram& p, const View* const* operands, int inner)
+      : p_(p), count_(p.n_outputs + p.n_inputs), operands_(operands) {
+    const int ndim = operands[0]->ndim;
+    outer_ = walk_over(operands, count_, 0, ndim - inner);
+    inner_ = walk_over(operands, count_, ndim - inner, ndim);
+    merge_axes(outer_);
+    merge_axes(inner_);
+    is_simple_ = inner_.ndim <= 1;
+    pad_axes(outer_);
+    pad_axes(inner_);
+    length_ = 1;
+    for (int d = 0; d < inner_.ndim; ++d) length_ *= inner_.shape[d];
+    plan();
+  }
+
+  void run() {
+    int64_t tiles = pieces(outer_.cols(), rows_);
+    for (int d = 0; d < outer_.ndim - 1; ++d) tiles *= outer_.shape[d];
+    int64_t grain = max_of(1, kGrain / max_of(1, rows_ * length_));
+    if (p_.columns.count > 0) grain = max_of(grain, ceil_div(tiles, kMaxPieces));
+    const int64_t n_pieces = ceil_div(tiles, grain);
+    const int64_t columns = p_.columns.count * length_;
+    Scratch<4096> scratch(max_of(1, n_pieces) * columns * 8);
+    totals_ = scratch.as<char>();
+    __builtin_memset(totals_, 0, static_cast<size_t>(max_of(1, n_pieces) * columns * 8));
+    parallel_for(n_pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t piece = begin; piece < end; ++piece) {
+        run_piece(piece * grain, min_of(tiles, (piece + 1) * grain), totals_ + piece * columns * 8);
+      }
+    });
+    store_columns(n_pieces, columns);
+    store_scalars();
+  }
+
+ private:
+  // How many rows make a tile, how much of a row a chunk, and what is kept between phases.
+  void plan() {
+    const int64_t capacity = tile_capacity(p_);
+    rows_ = 1;
+    if (!is_simple_) {
+      const bool is_long = inner_.cols() >= kLongRow;
+      chunk_ = is_long ? Block{1, lesser(inner_.cols(), capacity)}
+                       : Block{lesser(inner_.rows(), capacity / max_of(1, inner_.cols())),
+                               max_of(1, inner_.cols())};
+    } else if (is_transposed()) {
+      rows_ = lesser(outer_.cols(), kLineRows);
+      chunk_ = {1, max_of(1, lesser(length_, capacity / rows_))};
+    } else {
+      chunk_ = {1, max_of(1, lesser(length_, capacity))};
+      rows_ = max_of(1, lesser(outer_.cols(), capacity / chunk_.cols));
+    }
+    has_one_chunk_ = chunk_.rows * chunk_.cols >= length_;
+    const int64_t kept = rows_ * length_;
+    kept_ = p_.n_kept * kept * p_.widest <= kKeptBytes ? kept : 0;
+  }
+
+  // Are the elements of an operand's rows further apart than its rows?
+  bool is_transposed() const {
+    if (length_ < kLineRows) return false;
+    for (int k = 0; k < count_; ++k) {
+      const int64_t row = magnitude(outer_.steps(k).col), col = magnitude(inner_.steps(k).col);
+      if (row != 0 && row < col) return true;
+    }
+    return false;
+  }
+
+  bool is_same_for_all_rows(int k) const {
+    for (int d = 0; d < outer_.ndim; ++d) {
+      if (outer_.strides[d][k] != 0 && outer_.shape[d] != 1) return false;
+    }
+    return true;
+  }
+
+  void prepare(Machine& machine) const {
+    machine.start(outer_.data + p_.n_outputs);
+    guard_aliases(p_, outer_, machine);
+    for (int input = 0; input < p_.n_inputs; ++input) {
+      const int k = p_.n_outputs + input;
+      if (p_.input_kind[input] != ValueKind::full || !is_same_for_all_rows(k)) continue;
+      if (inner_.is_constant(k)) {
+        machine.fix(input, outer_.data[k], {0, 0}, {1, tile_capacity(p_)});
+      } else if (has_one_chunk_ && is_simple_) {
+        machine.fix(input, outer_.data[k], {0, inner_.steps(k).col}, {rows_, length_});
+      }
+    }
+  }
+
+  void run_piece(int64_t begin, int64_t end, char* totals) const {
+    Machine machine(p_, rows_, kept_, length_);
+    prepare(machine);
+    Scratch<8192> scratch(p_.columns.count * length_ * 8);
+    void* sums[kMaxInstructions];
+    for (int c = 0; c < p_.columns.count; ++c) {
+      sums[p_.columns.steps[c]] = scratch.as<char>() + c * length_ * 8;
+    }
+    __builtin_memset(scratch.as<char>(), 0, static_cast<size_t>(p_.columns.count * length_ * 8));
+    int64_t row_steps[kMaxOperands];
+    for (int k = 0; k < count_; ++k) row_steps[k] = outer_.steps(k).col;
+    BlockCursor cursor(outer_, {1, rows_}, begin);
+    int64_t added = 0;
+    for (int64_t tile = begin; tile < end; ++tile, cursor.next()) {
+      char* at[kMaxOperands];
+      const int64_t rows = cursor.locate(at).cols;
+      run_tile(machine, rows, at, row_steps, sums);
+      if ((added += rows) >= kStretch || tile + 1 == end) {
+        flush(totals, sums);
+        added = 0;
+      }
+    }
+  }
+
+  void run_tile(Machine& machine, int64_t rows, char* const* at, const int64_t* row_steps,
+                void* const* sums) const {
+    machine.begin_rows(rows);
+    for (int phase = 0; phase < p_.n_phases; ++phase) {
+      const Phase& now = p_.phases[phase];
+      machine.run_rows(now.rows, at, row_steps);
+      machine.begin_phase(phase);
+      const Pass& pass = kept_ > 0 || p_.n_kept == 0 ? now.fresh : now.again;
+      for_each_chunk(rows, at, [&](const Chunk& chunk) { machine.run_chunk(pass, chunk, sums); });
+      machine.end_phase();
+    }
+    machine.run_rows(p_.last_rows, at, row_steps);
+  }
+
+  template <class F>
+  void for_each_chunk(int64_t rows, char* const* at, F&& body) const {
+    Chunk chunk;
+    if (is_simple_) {
+      for (int k = 0; k < count_; ++k) chunk.steps[k] = {outer_.steps(k).col, inner_.steps(k).col};
+      for (chunk.start = 0; chunk.start < length_; chunk.start += chunk_.cols) {
+        chunk.block = {rows, lesser(chunk_.cols, length_ - chunk.start)};
+        for (int k = 0; k < count_; ++k) {
+          chunk.at[k] = at[k] + chunk.start * chunk.steps[k].col * inner_.item[k];
+        }
+        body(chunk);
+      }
+      return;
+    }
+    Walk inner = inner_;
+    for (int k = 0; k < count_; ++k) {
+      inner.data[k] = at[k];
+      chunk.steps[k] = inner.steps(k);
+    }
+    BlockCursor cursor(inner, chunk_, 0);
+    for (chunk.start = 0; chunk.start < length_; cursor.next()) {
+      chunk.block = cursor.locate(chunk.at);
+      body(chunk);
+      chunk.start += chunk.block.rows * chunk.block.cols;
+    }
+  }
+
+  void flush(char* totals, void* const* sums) const {
+    for (int c = 0; c < p_.columns.count; ++c) {
+      const int n = p_.columns.steps[c];
+      const ColumnSum& sum = kColumnSum[static_cast<int>(p_.code[n].type)];
+      sum.flush(totals + c * length_ * 8, sums[n], length_);
+    }
+  }
+
+  // The pieces' totals, added up in order.
+  void store_columns(int64_t n_pieces, int64_t columns) const {
+    for (int c = 0; c < p_.columns.count; ++c) {
+      const int n = p_.columns.steps[c];
+      const ColumnSum& sum = kColumnSum[static_cast<int>(p_.code[n].type)];
+      char* const total = totals_ + c * length_ * 8;
+      for (int64_t piece = 1; piece < n_pieces; ++piece) {
+        sum.combine(total, total + piece * columns * 8, length_);
+      }
+      const int64_t item = compute_size(sum.total);
+      for (int s = 0; s < p_.count; ++s) {
+        const Instruction& i = p_.code[s];
+        if (i.opcode != Opcode::store || i.args[0] != n) continue;
+        const StoreTileFn put = kStore[static_cast<int>(sum.total)].as[static_cast<int>(i.dtype)];
+        for_each_chunk(1, outer_.data, [&](const Chunk& chunk) {
+          put(chunk.at[i.operand], chunk.steps[i.operand], total + chunk.start * item, chunk.block);
+        });
+      }
+    }
+  }
+
+  void store_scalars() const {
+    bool is_needed = false;
+    for (int k = 0; k < p_.n_outputs; ++k) is_needed |= p_.output_kind[k] == ValueKind::scalar;
+    if (!is_needed) return;
+    Machine machine(p_, 1, 0, length_);
+    machine.start(outer_.data + p_.n_outputs);
+    machine.store_scalars(outer_.data);
+  }
+
+  const TileProgram& p_;
+  const int count_;
+  const View* const* operands_;
+  Walk outer_, inner_;
+  bool is_simple_;  // a row is one axis
+  int64_t length_;  // of a row
+  int64_t rows_;
+  Block chunk_;
+  bool has_one_chunk_;
+  int64_t kept_;
+  char* totals_;
+};
+
+}  // namespace
+
+void run_program(const TileProgram& program, const View* const* operands, int inner) {
+  bool has_scalar_output = false;
+  for (int k = 0; k < program.n_outputs; ++k) {
+    has_scalar_output |= program.output_kind[k] == ValueKind::scalar;
+  }
+  if (!program.is_elementwise || has_scalar_output) {
+    return RowRun(program, operands, inner).run();
+  }
+  const ElementwiseRun run(program, operands);
+  parallel_for(run.n_pieces(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) run.run_piece(piece);
+  });
+}
+
+// All calls as one parallel loop, so that many small ones keep all threads busy.
+void run_each(const TileProgram& program, const View* const* operands, int calls) {
+  const int count = program.n_outputs + program.n_inputs;
+  Scratch<4096> scratch((calls + 1) * 8);
+  int64_t* const first = scratch.as<int64_t>();  // piece of each call
+  first[0] = 0;
+  for (int c = 0; c < calls; ++c) {
+    first[c + 1] = first[c] + ElementwiseRun(program, operands + c * count).n_pieces();
+  }
+  parallel_for(first[calls], 1, [&](int64_t begin, int64_t end) {
+    int call = 0;
+    while (begin < end) {
+      while (first[call + 1] <= begin) ++call;
+      const ElementwiseRun run(program, operands + call * count);
+      for (; begin < end && begin < first[call + 1]; ++begin) run.run_piece(begin - first[call]);
+    }
+  });
+}
+
+void run_on_block(const Epilogue& epilogue, float* block, int64_t block_stride, int64_t row0,
+                  int64_t rows, int64_t col0, int64_t cols) {
+  const TileProgram& p = *epilogue.program;
+  const int64_t width = lesser(cols, tile_capacity(p)),
+                height = max_of(1, tile_capacity(p) / width);
+  Machine machine(p, 1, 0, 1);
+  char* inputs[kMaxOperands];
+  for (int k = 1; k < p.n_inputs; ++k) inputs[k] = epilogue.inputs[k].data;
+  machine.start(inputs);
+  const View& matrix = epilogue.outputs[0];
+  const int64_t corner = row0 * matrix.strides[0] + col0 * matrix.strides[1];
+  const bool is_in_place =
+      matrix.data + corner * item_size(matrix.dtype) == reinterpret_cast<char*>(block);
+  if (is_in_place) machine.guard(0, 0);
+  machine.begin_rows(1);
+  machine.begin_phase(0);
+  Chunk chunk;
+  chunk.start = 0;
+  for (int64_t row = 0; row < rows; row += height) {
+    for (int64_t col = 0; col < cols; col += width) {
+      chunk.block = {lesser(height, rows - row), lesser(width, cols - col)};
+      for (int k = 0; k < p.n_outputs + p.n_inputs; ++k) {
+        const View& view = k < p.n_outputs ? epilogue.outputs[k] : epilogue.inputs[k - p.n_outputs];
+        if (k == p.n_outputs) {
+          chunk.steps[k] = {block_stride, 1};
+          chunk.at[k] = reinterpret_cast<char*>(block + row * block_stride + col);
+        } else {
+          chunk.steps[k] = {view.strides[0], view.strides[1]};
+          chunk.at[k] =
+              view.data + ((row0 + row) * view.strides[0] + (col0 + col) * view.strides[1]) *
+                              item_size(view.dtype);
+        }
+      }
+      machine.run_chunk(p.phases[0].fresh, chunk, nullptr);
+    }
+  }
+}
+
+}  // namespace NEEDLE_ISA
+}  // namespace needle

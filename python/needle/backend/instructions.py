@@ -1,0 +1,299 @@
+"""What a tile program is made of: instructions, their dtypes, and the code that devices read.
+
+program.py says what programs are for and how they are written.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..dtype import (
+    DTYPES,
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    int8,
+    int16,
+    int32,
+    promote,
+    uint8,
+)
+from .reference import BINARY_PREDICATES, UNARY_FLOATING, UNARY_PREDICATES
+
+Number = bool | int | float
+
+KINDS = ("scalar", "row", "full", "column")  # see program.py
+FLOATING_ONLY = {*UNARY_FLOATING, "divide"}
+PREDICATES = {*UNARY_PREDICATES, *BINARY_PREDICATES}
+MAX_OPERANDS, MAX_INSTRUCTIONS = 24, 256
+
+_COMPUTED_IN = {float16: float32, bfloat16: float32, int8: int32, int16: int32, uint8: int32}
+
+
+def computed_in(dtype: DType) -> DType:
+    """The type that values of a dtype are computed in."""
+    return _COMPUTED_IN.get(dtype, dtype)
+
+
+class ProgramError(ValueError):
+    """A program that has no meaning, or none for these dtypes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """name(args) as a value; `detail` is a load's or store's operand, a constant, a dtype."""
+
+    name: str
+    args: tuple[int, ...]  # numbers of earlier instructions
+    kind: str
+    detail: Any = None
+
+    @property
+    def text(self) -> str:
+        parts = [f"%{a}" for a in self.args]
+        if self.name == "store":
+            return f"store {self.detail}, {parts[0]}"
+        if self.detail is not None:
+            parts.append(str(self.detail))
+        return " ".join([self.name, ", ".join(parts)]).rstrip()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program for all dtypes that it has a meaning for."""
+
+    name: str
+    arguments: tuple[str, ...]
+    instructions: tuple[Instruction, ...]
+    inputs: tuple[str, ...]  # kinds
+    outputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) + len(self.outputs) > MAX_OPERANDS:
+            raise ProgramError(
+                f"[program] {self.name} has {len(self.inputs)} inputs and {len(self.outputs)} "
+                f"outputs; at most {MAX_OPERANDS} operands work."
+            )
+        object.__setattr__(self, "_typed", {})
+        object.__setattr__(self, "_hash", hash((self.name, self.instructions)))
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def text(self) -> str:
+        """One line per instruction."""
+        return _listing(self, [i.kind for i in self.instructions])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def for_dtypes(
+        self, inputs: tuple[DType, ...], outputs: tuple[DType, ...] | None = None
+    ) -> TypedProgram:
+        """The program for inputs of these dtypes, and for outputs of their own, or of these."""
+        known: dict[Any, TypedProgram] = self._typed  # type: ignore[attr-defined]
+        typed = known.get((inputs, outputs))
+        if typed is None:
+            typed = known[inputs, outputs] = _Typing(self, inputs).finish(outputs)
+        return typed
+
+
+@dataclass(frozen=True)
+class TypedProgram:
+    """A program for given dtypes: what devices run."""
+
+    program: Program
+    instructions: tuple[Instruction, ...]
+    dtypes: tuple[DType, ...]  # one per instruction: what its value stands for
+    inputs: tuple[DType, ...]
+    outputs: tuple[DType, ...]
+    code: bytes
+
+    @property
+    def input_kinds(self) -> tuple[str, ...]:
+        return self.program.inputs
+
+    @property
+    def output_kinds(self) -> tuple[str, ...]:
+        return self.program.outputs
+
+    @property
+    def text(self) -> str:
+        """One line per instruction, with kinds and dtypes."""
+        notes = [f"{i.kind} {d}" for i, d in zip(self.instructions, self.dtypes, strict=True)]
+        return _listing(self, notes)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __hash__(self) -> int:
+        return hash(self.code)
+
+
+def _listing(program: Any, notes: list[str]) -> str:
+    source = program if isinstance(program, Program) else program.program
+    lines = [f"{source.name}({', '.join(source.arguments)})"]
+    for number, (i, note) in enumerate(zip(program.instructions, notes, strict=True)):
+        line = i.text if i.name == "store" else f"%{number} = {i.text}"
+        is_silent = isinstance(program, Program) and i.name == "store"
+        lines.append(f"  {line}" if is_silent else f"  {line:<24}   {note}")
+    return "\n".join(lines)
+
+
+class _Typing:
+    """Gives every value its dtype; a number becomes one constant per dtype that it is used in."""
+
+    def __init__(self, program: Program, inputs: tuple[DType, ...]):
+        if len(inputs) != len(program.inputs):
+            raise ProgramError(
+                f"[program] {program.name} takes {len(program.inputs)} inputs, got {len(inputs)}."
+            )
+        self.program = program
+        self.inputs = inputs
+        self.instructions: list[Instruction] = []
+        self.dtypes: list[DType] = []
+        self.number: dict[int, int] = {}  # old -> new; weak constants are not in it
+        self.constants: dict[tuple[Any, ...], int] = {}
+
+    def put(self, i: Instruction, args: Sequence[int], dtype: DType, detail: Any = None) -> int:
+        self.instructions.append(Instruction(i.name, tuple(args), i.kind, detail))
+        self.dtypes.append(dtype)
+        return len(self.instructions) - 1
+
+    def fail(self, i: Instruction, problem: str) -> ProgramError:
+        return ProgramError(f"[program] {self.program.name}: `{i.text}`: {problem}")
+
+    def common_dtype(self, i: Instruction, operands: Sequence[int]) -> DType:
+        """The one dtype of an instruction's operands, numbers apart."""
+        found: DType | None = None
+        for a in operands:
+            if a not in self.number:
+                continue
+            dtype = self.dtypes[self.number[a]]
+            if found is None:
+                found = dtype
+            elif computed_in(found) is not computed_in(dtype):
+                raise self.fail(i, f"{found} meets {dtype}; cast one of them.")
+            else:
+                found = promote(found, dtype)
+        if found is None:
+            raise self.fail(i, "no operand has a dtype; give one by constant(number, dtype).")
+        return found
+
+    def typed_operand(self, a: int, dtype: DType) -> int:
+        """An operand's number; a weak constant is made in dtype."""
+        if a in self.number:
+            return self.number[a]
+        source = self.program.instructions[a]
+        return self.constant(source, source.detail, computed_in(dtype))
+
+    def constant(self, i: Instruction, value: Number, dtype: DType) -> int:
+        if dtype.is_integer and value != int(value):
+            raise self.fail(i, f"{value} is no {dtype}.")
+        exact = float(value) if dtype.is_floating else bool(value) if dtype is bool_ else int(value)
+        key = (repr(exact), dtype)
+        if key not in self.constants:
+            source = Instruction("constant", (), "scalar", exact)
+            self.constants[key] = self.put(source, (), dtype, exact)
+        return self.constants[key]
+
+    def finish(self, outputs: tuple[DType, ...] | None) -> TypedProgram:
+        for number, i in enumerate(self.program.instructions):
+            if i.name == "constant" and not isinstance(i.detail, tuple):
+                continue  # weak
+            if i.name == "store":
+                self.store(i, outputs)
+            else:
+                self.number[number] = self.visit(i)
+        if len(self.instructions) > MAX_INSTRUCTIONS:
+            raise ProgramError(
+                f"[program] {self.program.name} has {len(self.instructions)} instructions; at most "
+                f"{MAX_INSTRUCTIONS} work."
+            )
+        stores = [d for i, d in zip(self.instructions, self.dtypes, strict=True) if is_store(i)]
+        instructions, dtypes = tuple(self.instructions), tuple(self.dtypes)
+        code = _encode(instructions, dtypes, self.inputs, self.program.inputs, stores)
+        return TypedProgram(self.program, instructions, dtypes, self.inputs, tuple(stores), code)
+
+    def store(self, i: Instruction, outputs: tuple[DType, ...] | None) -> None:
+        (a,) = i.args
+        if a not in self.number and outputs is None:
+            raise self.fail(i, "a number has no dtype; give one by constant(number, dtype).")
+        own = self.dtypes[self.number[a]] if a in self.number else outputs[i.detail]  # type: ignore[index]
+        dtype = own if outputs is None else outputs[i.detail]
+        self.put(i, (self.typed_operand(a, own),), dtype, i.detail)
+
+    def visit(self, i: Instruction) -> int:
+        if i.name == "load":
+            return self.put(i, (), self.inputs[i.detail], i.detail)
+        if i.name == "constant":
+            return self.constant(i, *i.detail)
+        if i.name in ("row_index", "row_size"):
+            return self.put(i, (), i.detail)
+        if i.name == "cast":
+            return self.put(i, (self.typed_operand(i.args[0], i.detail),), i.detail, i.detail)
+        if i.name == "cast_like":
+            dtype = self.dtypes[self.number[i.args[1]]]
+            cast_to = Instruction("cast", (), i.kind)
+            return self.put(cast_to, (self.typed_operand(i.args[0], dtype),), dtype, dtype)
+        if i.name == "gather":
+            x, index = (self.number[a] for a in i.args)
+            if not self.dtypes[index].is_integer:
+                raise self.fail(
+                    i, f"the index must be of an integer dtype, not {self.dtypes[index]}."
+                )
+            return self.put(i, (x, index), self.dtypes[x])
+        return self.function(i)
+
+    def function(self, i: Instruction) -> int:
+        condition: tuple[int, ...] = ()
+        operands = i.args
+        if i.name == "where":
+            condition, operands = i.args[:1], i.args[1:]
+            if self.common_dtype(i, condition) is not bool_:
+                raise self.fail(i, "the condition must be bool.")
+        dtype = self.common_dtype(i, operands)
+        if i.name in FLOATING_ONLY and not dtype.is_floating:
+            raise self.fail(i, f"expected a floating dtype, got {dtype}.")
+        args = [self.typed_operand(a, bool_) for a in condition]
+        args += [self.typed_operand(a, dtype) for a in operands]
+        return self.put(i, args, bool_ if i.name in PREDICATES else dtype)
+
+
+def is_store(i: Instruction) -> bool:
+    return i.name == "store"
+
+
+def _encode(
+    instructions: Sequence[Instruction],
+    dtypes: Sequence[DType],
+    inputs: Sequence[DType],
+    input_kinds: Sequence[str],
+    outputs: Sequence[DType],
+) -> bytes:
+    """Counts, operands, function names, then 16 bytes per instruction; see native/cpu/program.h."""
+    names = list(dict.fromkeys(i.name for i in instructions))
+    position = {d: n for n, d in enumerate(DTYPES)}
+    parts = [struct.pack("<4sBBBH", b"tile", len(inputs), len(outputs), len(names),
+                         len(instructions))]  # fmt: skip
+    for dtype, kind in zip(inputs, input_kinds, strict=True):
+        parts.append(bytes([position[dtype], KINDS.index(kind)]))
+    parts.append(bytes(position[dtype] for dtype in outputs))
+    parts.extend(bytes([len(n)]) + n.encode() for n in names)
+    for i, dtype in zip(instructions, dtypes, strict=True):
+        args = (*i.args, *(0xFFFF,) * (3 - len(i.args)))
+        parts.append(struct.pack("<BBHHH", names.index(i.name), position[dtype], *args))
+        parts.append(_payload(i, dtype))
+    return b"".join(parts)
+
+
+def _payload(i: Instruction, dtype: DType) -> bytes:
+    if i.name == "constant" and dtype.is_floating:
+        return struct.pack("<d", i.detail)
+    return struct.pack("<q", i.detail if i.name in ("constant", "load", "store") else 0)

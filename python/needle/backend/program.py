@@ -1,0 +1,336 @@
+"""Tile programs: fused elementwise, row and column computations as one kernel call.
+
+A program is a list of instructions over values, written as a Python function that is run once with
+symbolic values:
+
+>>> @program
+... def softmax(x: Value) -> Value:
+...     e = exp(x - row_max(x))
+...     return e / row_sum(e)
+>>> print(softmax.text)
+softmax(x)
+  %0 = load 0                full
+  %1 = row_max %0            row
+  %2 = subtract %0, %1       full
+  %3 = exp %2                full
+  %4 = row_sum %3            row
+  %5 = divide %3, %4         full
+  store 0, %5
+
+`Backend.run` executes it over the broadcast of its operands' shapes. The last `inner` axes of that
+shape are the *row*. A value is of one of four kinds, and mixes with those before it in this list:
+
+- scalar: one for the whole call (constants, inputs annotated `Scalar`)
+- row: one per row (inputs annotated `Row`, row reductions and what is computed from them)
+- full: one per element (all other inputs)
+- column: one per position in the row: the result of column_sum, which can only be returned
+
+Types are fixed by `for_dtypes`. Operands of one function must agree in the type that they are
+computed in (halves count as float32, small integers as int32); Python numbers take the type of the
+other operand, `cast` does the rest.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, overload
+
+from ..dtype import dtype_of, int64
+from .instructions import (
+    KINDS,
+    Instruction as Instruction,
+    Number,
+    Program as Program,
+    ProgramError as ProgramError,
+    TypedProgram as TypedProgram,
+    computed_in,
+)
+from .reference import BINARY, ROW_REDUCTIONS, UNARY
+
+# Values and their builder -----------------------------------------------------------------------
+
+
+class Value:
+    """The result of one instruction, while a program is being written."""
+
+    __slots__ = ("builder", "number")
+
+    def __init__(self, builder: Builder, number: int):
+        self.builder = builder
+        self.number = number
+
+    @property
+    def kind(self) -> str:
+        return self.builder.instructions[self.number].kind
+
+    def __add__(self, other: Operand) -> Value:
+        return apply("add", self, other)
+
+    def __radd__(self, other: Number) -> Value:
+        return apply("add", other, self)
+
+    def __sub__(self, other: Operand) -> Value:
+        return apply("subtract", self, other)
+
+    def __rsub__(self, other: Number) -> Value:
+        return apply("subtract", other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return apply("multiply", self, other)
+
+    def __rmul__(self, other: Number) -> Value:
+        return apply("multiply", other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return apply("divide", self, other)
+
+    def __rtruediv__(self, other: Number) -> Value:
+        return apply("divide", other, self)
+
+    def __pow__(self, other: Operand) -> Value:
+        return apply("power", self, other)
+
+    def __neg__(self) -> Value:
+        return apply("negative", self)
+
+    def __lt__(self, other: Operand) -> Value:
+        return apply("less", self, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return apply("less_equal", self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return apply("greater", self, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return apply("greater_equal", self, other)
+
+    def __bool__(self) -> bool:
+        raise TypeError("[program] a value has no truth of its own; choose with where(cond, a, b).")
+
+
+class Row(Value):
+    """As an annotation of an input: one element per row."""
+
+
+class Scalar(Value):
+    """As an annotation of an input: one element for the whole call."""
+
+
+Operand = Value | Number
+
+_active: ContextVar[Builder] = ContextVar("builder")
+
+
+class Builder:
+    """Instructions one after the other; equal ones are made once."""
+
+    def __init__(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.inputs: list[str] = []  # their kinds
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def emit(self, name: str, args: tuple[int, ...], kind: str, detail: Any = None) -> Value:
+        key = (name, args, type(detail), repr(detail))
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self.instructions)
+            self.instructions.append(Instruction(name, args, kind, detail))
+        return Value(self, number)
+
+    def input(self, kind: str = "full") -> Value:
+        """The next input."""
+        self.inputs.append(kind)
+        return self.emit("load", (), kind, len(self.inputs) - 1)
+
+    def value(self, operand: Operand) -> Value:
+        """A number as a constant without a type of its own; a value as it is."""
+        if not isinstance(operand, Value):
+            if not isinstance(operand, (bool, int, float)):
+                raise TypeError(f"[program] expected a value or a number, got {operand!r}.")
+            return self.emit("constant", (), "scalar", operand)
+        if operand.builder is not self:
+            raise ProgramError("[program] a value of another program cannot be used here.")
+        return operand
+
+    def apply(self, name: str, *operands: Operand, detail: Any = None) -> Value:
+        """An elementwise function: the widest kind of its operands."""
+        values = [self.value(v) for v in operands]
+        kinds = [v.kind for v in values]
+        if "column" in kinds:
+            raise ProgramError(f"[program] {name}: a column value can only be returned.")
+        kind = max(kinds, key=KINDS.index)
+        return self.emit(name, tuple(v.number for v in values), kind, detail)
+
+    def reduce(self, name: str, kind: str, x: Operand, *others: Value) -> Value:
+        """A reduction of a full value."""
+        x = self.value(x)
+        if x.kind != "full":
+            raise ProgramError(f"[program] {name}: expected a full value, got a {x.kind} value.")
+        return self.emit(name, (x.number, *(v.number for v in others)), kind)
+
+    def finish(self, name: str, arguments: Sequence[str], *results: Operand) -> Program:
+        """The program that returns these values: what does not contribute is left out."""
+        stored = [self.value(r).number for r in results]
+        needed = set(stored)
+        for number in reversed(range(len(self.instructions))):
+            if self.instructions[number].name == "load":
+                needed.add(number)  # inputs keep their places
+            if number in needed:
+                needed.update(self.instructions[number].args)
+        new: dict[int, int] = {}
+        kept: list[Instruction] = []
+        for number in sorted(needed):
+            i = self.instructions[number]
+            new[number] = len(kept)
+            kept.append(Instruction(i.name, tuple(new[a] for a in i.args), i.kind, i.detail))
+        outputs = tuple(self.instructions[n].kind for n in stored)
+        for place, number in enumerate(stored):
+            kept.append(Instruction("store", (new[number],), outputs[place], place))
+        return Program(name, tuple(arguments), tuple(kept), tuple(self.inputs), outputs)
+
+
+# Writing programs -------------------------------------------------------------------------------
+
+
+@overload
+def program(function: Callable[..., Any]) -> Program: ...
+@overload
+def program(*, name: str) -> Callable[[Callable[..., Any]], Program]: ...
+def program(function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+    """Make a program of a function from values to a value or a tuple of values."""
+    if function is None:
+        return lambda f: _trace(f, name or f.__name__)
+    return _trace(function, function.__name__)
+
+
+def _trace(function: Callable[..., Any], name: str) -> Program:
+    builder = Builder()
+    kinds = {"Row": "row", "Scalar": "scalar"}
+    values, arguments = [], []
+    for parameter in inspect.signature(function).parameters.values():
+        annotation = parameter.annotation
+        word = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            raise ProgramError(f"[program] {name}: the number of inputs must be fixed, not *args.")
+        values.append(builder.input(kinds.get(word.rpartition(".")[2], "full")))
+        arguments.append(parameter.name)
+    token = _active.set(builder)
+    try:
+        results = function(*values)
+    finally:
+        _active.reset(token)
+    return builder.finish(name, arguments, *(results if isinstance(results, tuple) else (results,)))
+
+
+def _builder(*operands: Any) -> Builder:
+    for operand in operands:
+        if isinstance(operand, Value):
+            return operand.builder
+    try:
+        return _active.get()
+    except LookupError:
+        raise ProgramError("[program] this works inside of a @program function only.") from None
+
+
+def apply(name: str, *operands: Operand) -> Value:
+    """An elementwise function of reference.UNARY or BINARY by name."""
+    expected = 1 if name in UNARY else 2 if name in BINARY else None
+    if expected is None:
+        raise ProgramError(f"[program] there is no elementwise function {name!r}.")
+    if len(operands) != expected:
+        raise ProgramError(f"[program] {name} takes {expected} operands, got {len(operands)}.")
+    return _builder(*operands).apply(name, *operands)
+
+
+def where(condition: Value, a: Operand, b: Operand) -> Value:
+    """a where the condition (bool) holds, else b."""
+    return _builder(condition, a, b).apply("where", condition, a, b)
+
+
+def cast(x: Value, to: Any) -> Value:
+    """x rounded to a dtype, or to that of another value."""
+    if isinstance(to, Value):
+        builder = _builder(x)
+        return builder.emit("cast_like", (x.number, to.number), x.kind)
+    return _builder(x).apply("cast", x, detail=dtype_of(to))
+
+
+def constant(value: Number, dtype: Any) -> Value:
+    """A number of a dtype."""
+    return _builder().emit("constant", (), "scalar", (value, computed_in(dtype_of(dtype))))
+
+
+def row_index(dtype: Any = int64) -> Value:
+    """The position of each element in its row: 0, 1, 2, ..."""
+    return _builder().emit("row_index", (), "full", dtype_of(dtype))
+
+
+def row_size(dtype: Any = int64) -> Value:
+    """The number of elements in a row."""
+    return _builder().emit("row_size", (), "scalar", dtype_of(dtype))
+
+
+def _reduction(name: str) -> Callable[[Value], Value]:
+    assert name in ROW_REDUCTIONS or name == "column_sum"
+    kind = "column" if name == "column_sum" else "row"
+
+    def reduction(x: Value) -> Value:
+        return _builder(x).reduce(name, kind, x)
+
+    return reduction
+
+
+row_sum = _reduction("row_sum")
+row_prod = _reduction("row_prod")
+row_max = _reduction("row_max")  # NaN if one is
+row_min = _reduction("row_min")
+column_sum = _reduction("column_sum")
+
+
+def row_mean(x: Value) -> Value:
+    """The mean of each row."""
+    count = x.builder.emit("row_size", (), "scalar", int64)
+    return row_sum(x) / cast(count, x)
+
+
+def gather(x: Value, index: Value) -> Value:
+    """The element of each row at a position, a row value of an integer dtype; 0 outside of it."""
+    if index.kind not in ("scalar", "row"):
+        raise ProgramError(f"[program] gather: expected a row value as index, got {index.kind}.")
+    return _builder(x).reduce("gather", "row", x, index)
+
+
+def _unary(name: str) -> Callable[[Value], Value]:
+    return lambda x: apply(name, x)
+
+
+def _binary(name: str) -> Callable[[Operand, Operand], Value]:
+    return lambda a, b: apply(name, a, b)
+
+
+abs = _unary("abs")
+sign = _unary("sign")
+square = _unary("square")
+relu = _unary("relu")
+exp = _unary("exp")
+log = _unary("log")
+log1p = _unary("log1p")
+expm1 = _unary("expm1")
+sqrt = _unary("sqrt")
+rsqrt = _unary("rsqrt")
+sin = _unary("sin")
+cos = _unary("cos")
+tanh = _unary("tanh")
+sigmoid = _unary("sigmoid")
+erf = _unary("erf")
+isfinite = _unary("isfinite")
+logical_not = _unary("logical_not")
+maximum = _binary("maximum")
+minimum = _binary("minimum")
+equal = _binary("equal")
+not_equal = _binary("not_equal")
+logical_and = _binary("logical_and")
+logical_or = _binary("logical_or")

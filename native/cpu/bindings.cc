@@ -114,6 +114,7 @@ NB_MODULE(_native, m) {
   needle::bind_threads(m);
   needle::bind_instruction_sets(m);
   needle::bind_kernels(m);
+  needle::bind_conv(m);
   needle::bind_sequence(m);
   needle::bind_programs(m);
   needle::bind_exchange(m);

@@ -123,6 +123,7 @@ void launch(int64_t work, std::initializer_list<const View*> views, const F& ker
 }
 
 void bind_kernels(nb::module_& m);
+void bind_conv(nb::module_& m);
 void bind_sequence(nb::module_& m);
 void bind_programs(nb::module_& m);
 void bind_exchange(nb::module_& m);

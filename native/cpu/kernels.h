@@ -18,6 +18,12 @@ enum class RandomOp : uint8_t { uniform, normal };
 
 struct TileProgram;  // program.h
 
+// A convolution's window along depth, height and width; axes that operands lack are like size 1.
+struct ConvWindow {
+  int64_t stride[3], padding[3], dilation[3];  // padding: before the first input
+  int64_t groups;
+};
+
 struct KernelTable {
   const char* name;  // "baseline", "avx2", "avx512", "neon"
 
@@ -41,6 +47,11 @@ struct KernelTable {
 
   // matmul.cc: a and b have out's number of axes, batch axes already broadcast
   void (*matmul)(const View& out, const View& a, const View& b);
+
+  // conv.cc: images (N, S..., C), filters (K..., C / groups, O), one to three spatial axes
+  void (*conv)(const View& out, const View& x, const View& w, const ConvWindow& window);
+  void (*conv_by_data)(const View& out, const View& y, const View& w, const ConvWindow& window);
+  void (*conv_by_weight)(const View& out, const View& x, const View& y, const ConvWindow& window);
 
   // index.cc: the indices already broadcast to out's first J axes; n_indices = K
   void (*gather)(const View& out, const View& a, const View* indices, int n_indices);

@@ -71,6 +71,33 @@ def reduce(name: str, out: Operand, a: Operand) -> None: ...
 def arg_reduce(name: str, out: Operand, a: Operand, axis: int) -> None: ...
 def scan(name: str, out: Operand, a: Operand, axis: int) -> None: ...
 def matmul(out: Operand, a: Operand, b: Operand) -> None: ...
+def conv(
+    out: Operand,
+    x: Operand,
+    w: Operand,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> None: ...
+def conv_by_data(
+    out: Operand,
+    y: Operand,
+    w: Operand,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> None: ...
+def conv_by_weight(
+    out: Operand,
+    x: Operand,
+    y: Operand,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> None: ...
 def gather(out: Operand, a: Operand, indices: tuple[Operand, ...]) -> None: ...
 def scatter(name: str, out: Operand, indices: tuple[Operand, ...], a: Operand) -> None: ...
 def argsort(out: Operand, a: Operand, axis: int, descending: bool) -> None: ...

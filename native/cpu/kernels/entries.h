@@ -23,6 +23,10 @@ void scan(ScanOp op, const View& out, const View& a, int axis);
 
 void matmul(const View& out, const View& a, const View& b);
 
+void conv(const View& out, const View& x, const View& w, const ConvWindow& window);
+void conv_by_data(const View& out, const View& y, const View& w, const ConvWindow& window);
+void conv_by_weight(const View& out, const View& x, const View& y, const ConvWindow& window);
+
 void gather(const View& out, const View& a, const View* indices, int n_indices);
 void scatter(ScatterOp op, const View& out, const View* indices, int n_indices, const View& a);
 

@@ -90,8 +90,8 @@ thread_local Memory kept_memory;
 // handler that multiplies between the pieces of another product finds none, and gets its own.
 class Workspace {
  public:
-  explicit Workspace(int64_t bytes) {
-    memory_.swap(kept_memory);
+  explicit Workspace(int64_t bytes, Memory& kept = kept_memory) : kept_(kept) {
+    memory_.swap(kept_);
     if (memory_.bytes >= bytes) return;
     Memory().swap(memory_);
     memory_.data = ::operator new(bytes, std::align_val_t{64});
@@ -99,7 +99,7 @@ class Workspace {
   }
   ~Workspace() {
     constexpr int64_t kMostKept = 1 << 26;  // packed panels and sums take at most 40 MB
-    if (memory_.bytes <= kMostKept) memory_.swap(kept_memory);
+    if (memory_.bytes <= kMostKept) memory_.swap(kept_);
   }
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
@@ -110,6 +110,7 @@ class Workspace {
   }
 
  private:
+  Memory& kept_;
   Memory memory_;
 };
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .program import TypedProgram
 
 Scalar = bool | int | float
+Steps = tuple[int, ...]
 
 # What a kernel writes: the operands named here, else `out` or `outs`.
 OUTPUTS: dict[str, tuple[str, ...]] = {}
@@ -132,6 +133,33 @@ class Backend(Protocol):
         """out (..., M, N) = a (..., M, K) @ b (..., K, N); leading axes broadcast against out's.
 
         Half precision accumulates in float32; bool means any(a & b)."""
+
+    # Convolutions meet three operands: images x (N, S..., C) and y (N, P..., O), filters w
+    # (K..., C/groups, O), with one to three spatial axes. Along each of them,
+    #
+    #     output p meets through tap k the input p * stride + k * dilation - padding
+    #
+    # if that is one, and otherwise nothing (what lies outside counts as zero). stride, padding and
+    # dilation have one number per axis. Group g joins the g-th part of C with the g-th part of O.
+    # Sums are accumulated as in matmul.
+
+    def conv(
+        self, out: Operand, x: Operand, w: Operand,
+        stride: Steps, padding: Steps, dilation: Steps, groups: int,
+    ) -> None:  # fmt: skip
+        """out = y: at each output, the sum of x w over the taps and channels that it meets."""
+
+    def conv_by_data(
+        self, out: Operand, y: Operand, w: Operand,
+        stride: Steps, padding: Steps, dilation: Steps, groups: int,
+    ) -> None:  # fmt: skip
+        """out = x, the adjoint of conv in x: at each input, the sum of y w over what it meets."""
+
+    def conv_by_weight(
+        self, out: Operand, x: Operand, y: Operand,
+        stride: Steps, padding: Steps, dilation: Steps, groups: int,
+    ) -> None:  # fmt: skip
+        """out = w, the adjoint of conv in w: at each tap, the sum of x y over what meets there."""
 
     # indexing and order ---------------------------------------------------------------------
 

@@ -33,7 +33,16 @@ from ..dtype import (
     summed,
 )
 from . import bridge, layout
-from .array import NDArray, Scalar, as_scalar, empty, from_numpy, full as _full, make_view
+from .array import (
+    NDArray,
+    Scalar,
+    as_scalar,
+    empty,
+    empty_like,
+    from_numpy,
+    full as _full,
+    make_view,
+)
 from .layout import Shape
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,7 +75,7 @@ def unary(name: str, a: NDArray) -> NDArray:
         _refuse(name, "integers or bools", dtype)
     elif name in NOT_FOR_BOOL and dtype is bool_:
         _refuse(name, "numbers", dtype)
-    out = empty(a.shape, bool_ if name in PREDICATES else dtype, a.device)
+    out = empty_like(a.shape, bool_ if name in PREDICATES else dtype, a.device, a)
     a.device.mod.unary(name, out, a)
     return out
 
@@ -96,7 +105,7 @@ def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
         a = cast(a, dtype)
     if isinstance(b, NDArray) and b.dtype is not dtype:
         b = cast(b, dtype)
-    out = empty(shape, bool_ if name in PREDICATES else dtype, device)
+    out = empty_like(shape, bool_ if name in PREDICATES else dtype, device, a, b)
     device.mod.binary(name, out, a, b)
     return out
 
@@ -174,7 +183,7 @@ def where(cond: NDArray, a: NDArray, b: NDArray) -> NDArray:
     device = same_device("where", cond, a, b)
     dtype = promote(a.dtype, b.dtype)
     shape = layout.broadcast_shapes("where", cond.shape, a.shape, b.shape)
-    out = empty(shape, dtype, device)
+    out = empty_like(shape, dtype, device, a, b, cond)
     device.mod.where(out, cast(cond, bool_), cast(a, dtype), cast(b, dtype))
     return out
 
@@ -183,7 +192,11 @@ def where(cond: NDArray, a: NDArray, b: NDArray) -> NDArray:
 def cast(a: NDArray, dtype: Any) -> NDArray:
     """a as another dtype; a itself when it has it."""
     dtype = dtype_of(dtype)
-    return a if a.dtype is dtype else a.astype(dtype)
+    if a.dtype is dtype:
+        return a
+    out = empty_like(a.shape, dtype, a.device, a)
+    a.device.mod.copy(out, a)
+    return out
 
 
 @array_function

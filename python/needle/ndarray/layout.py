@@ -63,6 +63,21 @@ def is_row_major(shape: Shape, strides: Shape) -> bool:
     return True
 
 
+def dense_strides(shape: Shape, strides: Shape) -> Shape | None:
+    """The strides themselves if they show memory without gaps in another order, else None.
+
+    >>> dense_strides((2, 3, 4, 5), (60, 1, 15, 3))  # channels are the last axis in memory
+    (60, 1, 15, 3)
+    """
+    step = 1
+    for i in sorted(range(len(shape)), key=lambda i: (strides[i], shape[i])):
+        if shape[i] != 1:
+            if strides[i] != step:
+                return None
+            step *= shape[i]
+    return None if is_row_major(shape, strides) else strides
+
+
 def normalize_axis(axis: Any, ndim: int, op: str) -> int:
     """A valid non-negative axis, or an error that says what was wrong."""
     try:

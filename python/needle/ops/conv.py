@@ -1,4 +1,4 @@
-"""Convolution in any number of spatial axes, and the windows underneath.
+"""Convolution along one to three spatial axes, and the windows underneath.
 
 The core is channels-last: x (N, S..., C), w (K..., C/G, O), y (N, P..., O). `Conv`, `ConvByData`
 and `ConvByWeight` are one bilinear form seen from its three sides, so each one's gradients are the
@@ -17,6 +17,7 @@ from ..autograd import Tensor, TensorOp
 from ..ndarray import windows as W
 from ..ndarray.windows import Window
 from .common import check_tensor, fit
+from .einsum import einsum
 
 Sizes = int | Sequence[int]
 
@@ -86,6 +87,16 @@ def _conv(x: Tensor, w: Tensor, window: Window, groups: int) -> Tensor:
     return Conv(window.stride, window.padding, window.dilation, groups)(x, w)
 
 
+def conv_by_definition(x: Tensor, w: Tensor, window: Window, groups: int = 1) -> Tensor:
+    """The composite that `Conv` equals: every window, times the filters."""
+    rank, parts = len(window.size), (groups, -1)
+    windows = Unfold(window)(x)  # (N, P..., K..., C)
+    windows = windows.reshape((*windows.shape[: 1 + rank], math.prod(window.size), *parts))
+    filters = w.reshape((math.prod(window.size), w.shape[-2], *parts))
+    y = einsum("...kgc,kcgo->...go", windows, filters)
+    return y.reshape((*y.shape[: 1 + rank], w.shape[-1]))
+
+
 def conv(a: Tensor, b: Tensor, stride: Sizes = 1, padding: Any = 1) -> Tensor:
     """The course's convolution: a (N, H, W, C), b (K, K, C, O) -> (N, H', W', O)."""
     return conv_channels_last(a, b, stride, padding, op="conv")
@@ -103,11 +114,7 @@ def conv_channels_last(
     """x (N, S..., C) with w (K..., C/groups, O) -> (N, P..., O), checked."""
     check_tensor(op, x)
     check_tensor(op, w)
-    if x.ndim != w.ndim or x.ndim < 3:
-        raise ValueError(
-            f"[{op}] expected input and weight with the same number of axes (3 or more), got "
-            f"{x.shape} and {w.shape}."
-        )
+    _check_rank(op, x, w)
     if groups < 1 or x.shape[-1] != w.shape[-2] * groups or w.shape[-1] % groups:
         raise ValueError(
             f"[{op}] channels differ: the input has {x.shape[-1]}, the weight takes "
@@ -137,11 +144,7 @@ def conv_transpose_channels_last(
     """
     check_tensor(op, x)
     check_tensor(op, w)
-    if x.ndim != w.ndim or x.ndim < 3:
-        raise ValueError(
-            f"[{op}] expected input and weight with the same number of axes (3 or more), got "
-            f"{x.shape} and {w.shape}."
-        )
+    _check_rank(op, x, w)
     if groups < 1 or x.shape[-1] != w.shape[-1] or x.shape[-1] % groups:
         raise ValueError(
             f"[{op}] channels differ: the input has {x.shape[-1]}, the weight takes "
@@ -171,6 +174,14 @@ def conv_transpose_channels_last(
         )
     y = ConvByData(window, groups, spatial)(x, w)
     return y.pad(((0, 0), *((0, z) for z in zeros), (0, 0))) if any(zeros) else y
+
+
+def _check_rank(op: str, x: Tensor, w: Tensor) -> None:
+    if x.ndim != w.ndim or not 3 <= x.ndim <= 5:
+        raise ValueError(
+            f"[{op}] expected input and weight with the same number of axes (3 to 5), got "
+            f"{x.shape} and {w.shape}."
+        )
 
 
 def per_axis(op: str, name: str, value: Any, rank: int, least: int = 1) -> tuple[int, ...]:

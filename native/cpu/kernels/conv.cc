@@ -1,0 +1,198 @@
+// Convolution, and its adjoints in the data and in the filter: which kernel a shape takes.
+
+#include "alias.h"
+#include "conv_depthwise.h"
+#include "conv_taps.h"
+#include "conv_weight.h"
+#include "entries.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+// Calls body(Tag<type to compute in>): halves in float, integers and bools in 64 bits, which wrap.
+template <class F>
+void with_compute_type(DType dtype, F&& body) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16: return body(Tag<float>{});
+    case DType::f64: return body(Tag<double>{});
+    default: return body(Tag<uint64_t>{});
+  }
+}
+
+template <class T>
+constexpr DType kHeldAs = is_same<T, float>    ? DType::f32
+                          : is_same<T, double> ? DType::f64
+                                               : DType::i64;
+
+// A view of Ts whose last axis is contiguous (or which is compact): the view itself, or a copy.
+template <class T>
+class Plain {
+ public:
+  explicit Plain(const View& v, bool wants_compact = false)
+      : view_(v), is_copy_(!is_plain(v, wants_compact)), scratch_(is_copy_ ? v.size() * kSize : 0) {
+    if (!is_copy_) return;
+    view_.data = scratch_.template as<char>();
+    view_.dtype = kHeldAs<T>;
+    int64_t stride = 1;
+    for (int axis = v.ndim - 1; axis >= 0; --axis) {
+      view_.strides[axis] = stride;
+      stride *= v.shape[axis];
+    }
+  }
+
+  const View& load(const View& v) const {
+    if (is_copy_) copy(view_, v);
+    return view_;
+  }
+  void store(const View& v) const {
+    if (is_copy_) copy(v, view_);
+  }
+  const View& view() const { return view_; }
+
+ private:
+  static constexpr int64_t kSize = sizeof(T);
+
+  static bool is_plain(const View& v, bool wants_compact) {
+    if (v.dtype != kHeldAs<T>) return false;
+    int64_t stride = 1;
+    for (int axis = v.ndim - 1; axis >= (wants_compact ? 0 : v.ndim - 1); --axis) {
+      if (v.shape[axis] > 1 && v.strides[axis] != stride) return false;
+      stride *= v.shape[axis];
+    }
+    return true;
+  }
+
+  View view_;
+  bool is_copy_;
+  Scratch<64> scratch_;
+};
+
+// (N, S..., C) with three spatial axes
+template <class T>
+Image<T> image_of(const View& v) {
+  Image<T> image = {
+      reinterpret_cast<T*>(v.data), v.shape[0], v.shape[v.ndim - 1], v.strides[0], {}};
+  for (int i = 1; i < v.ndim - 1; ++i) image.step[i + kSpace + 1 - v.ndim] = v.strides[i];
+  return image;
+}
+
+// (K..., C, O); the adjoint reads O and writes C.
+template <class T>
+Filter<T> filter_of(const View& v, bool is_adjoint = false) {
+  const int64_t channels = v.strides[v.ndim - 2], outputs = v.strides[v.ndim - 1];
+  Filter<T> filter = {reinterpret_cast<T*>(v.data),
+                      {},
+                      is_adjoint ? outputs : channels,
+                      is_adjoint ? channels : outputs};
+  for (int i = 0; i < v.ndim - 2; ++i) filter.step[i + kSpace + 2 - v.ndim] = v.strides[i];
+  return filter;
+}
+
+struct Axes {
+  TapAxis of[kSpace];
+
+  // From `in` to `out` (images) through filters `w`.
+  Axes(const View& in, const View& out, const View& w, const ConvWindow& window, bool is_adjoint) {
+    for (int d = 0; d < kSpace; ++d) {
+      const int i = d - kSpace + w.ndim - 2;  // the operands' axis, or none
+      const auto size = [&](const View& v, int axis) { return i < 0 ? 1 : v.shape[axis]; };
+      of[d] = {size(in, i + 1),   size(out, i + 1),   size(w, i), window.stride[d],
+               window.padding[d], window.dilation[d], is_adjoint};
+    }
+  }
+};
+
+bool is_depthwise(const View& w, const ConvWindow& window) {
+  return window.groups > 1 && w.shape[w.ndim - 2] == 1 && w.shape[w.ndim - 1] == window.groups;
+}
+
+template <class T>
+void conv_as(const View& out, const View& x, const View& w, const ConvWindow& window) {
+  const Axes axes(x, out, w, window, false);
+  const bool unrolls = unrolls_width(axes.of, x.shape[x.ndim - 1], window.groups);
+  const Plain<T> to(out), from(x), filters(w, unrolls);
+  const Image<T> y = image_of<T>(to.view());
+  const Image<const T> images = image_of<const T>(from.load(x));
+  const Filter<const T> filter = filter_of<const T>(filters.load(w));
+  if (is_depthwise(w, window)) {
+    DepthwiseConv<T>(y, images, axes.of).run(filter);
+  } else {
+    TapConv<T>(y, images, filter, axes.of, window.groups).run();
+  }
+  to.store(out);
+}
+
+template <class T>
+void conv_by_data_as(const View& out, const View& y, const View& w, const ConvWindow& window) {
+  const Axes axes(y, out, w, window, true);
+  const Plain<T> to(out), from(y), filters(w);
+  const Image<T> x = image_of<T>(to.view());
+  const Image<const T> images = image_of<const T>(from.load(y));
+  if (is_depthwise(w, window)) {
+    DepthwiseConv<T>(x, images, axes.of).run(filter_of<const T>(filters.load(w)));
+  } else {
+    TapConv<T>(x, images, filter_of<const T>(filters.load(w), true), axes.of, window.groups).run();
+  }
+  to.store(out);
+}
+
+template <class T>
+void conv_by_weight_as(const View& out, const View& x, const View& y, const ConvWindow& window) {
+  const Axes axes(x, y, out, window, false);
+  const bool unrolls = unrolls_width(axes.of, x.shape[x.ndim - 1], window.groups);
+  const Plain<T> to(out, unrolls), left(x), right(y);
+  const Filter<T> filter = filter_of<T>(to.view());
+  const Image<const T> from = image_of<const T>(left.load(x));
+  const Image<const T> made = image_of<const T>(right.load(y));
+  if (is_depthwise(out, window)) {
+    DepthwiseWeight<T>(from, made, axes.of).run(filter);
+  } else {
+    TapWeight<T>(filter, from, made, axes.of, window.groups).run();
+  }
+  to.store(out);
+}
+
+// Is there nothing to compute? An output without inputs is zero.
+bool is_done(const View& out, const View& a, const View& b) {
+  if (out.size() == 0) return true;
+  if (a.size() > 0 && b.size() > 0) return false;
+  char zero = 0;
+  View zeros = out;
+  zeros.data = &zero;
+  zeros.dtype = DType::b8;
+  for (int axis = 0; axis < out.ndim; ++axis) zeros.strides[axis] = 0;
+  copy(out, zeros);
+  return true;
+}
+
+}  // namespace
+
+void conv(const View& out, const View& x, const View& w, const ConvWindow& window) {
+  if (is_done(out, x, w)) return;
+  const Unaliased images(x, out), filters(w, out);
+  with_compute_type(out.dtype, [&](auto tag) {
+    conv_as<typename decltype(tag)::type>(out, images.view(), filters.view(), window);
+  });
+}
+
+void conv_by_data(const View& out, const View& y, const View& w, const ConvWindow& window) {
+  if (is_done(out, y, w)) return;
+  const Unaliased images(y, out), filters(w, out);
+  with_compute_type(out.dtype, [&](auto tag) {
+    conv_by_data_as<typename decltype(tag)::type>(out, images.view(), filters.view(), window);
+  });
+}
+
+void conv_by_weight(const View& out, const View& x, const View& y, const ConvWindow& window) {
+  if (is_done(out, x, y)) return;
+  const Unaliased left(x, out), right(y, out);
+  with_compute_type(out.dtype, [&](auto tag) {
+    conv_by_weight_as<typename decltype(tag)::type>(out, left.view(), right.view(), window);
+  });
+}
+
+}  // namespace NEEDLE_ISA
+}  // namespace needle

@@ -1,0 +1,233 @@
+"""Convolutions of a device against the reference: geometries, groups, dtypes and layouts."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import needle as ndl
+from needle import _native
+from needle.dtype import DTYPES, bool_, float32, float64
+
+from .operands import (
+    DEVICES,
+    READABLE,
+    WRITABLE,
+    Spec,
+    assert_near,
+    blank,
+    contiguous,
+    epsilon,
+    mild,
+    numbers,
+    on_both,
+    whole_memory,
+)
+
+on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
+KERNELS = ("conv", "conv_by_data", "conv_by_weight")
+
+
+class Geometry(NamedTuple):
+    """x (batch, *space, channels * groups) and filters (*size, channels, outputs * groups)."""
+
+    batch: int
+    space: tuple[int, ...]
+    channels: int
+    outputs: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int = 1
+
+    @property
+    def made(self):
+        """Space of y: as many windows as fit, and one more, which sees less of the input."""
+        axes = zip(self.space, self.size, self.stride, self.padding, self.dilation, strict=True)
+        return tuple(max(1, (n + p - d * (k - 1)) // s + 1) for n, k, s, p, d in axes)
+
+    def shapes(self):
+        """Of x, w and y."""
+        x = (self.batch, *self.space, self.channels * self.groups)
+        w = (*self.size, self.channels, self.outputs * self.groups)
+        return x, w, (self.batch, *self.made, self.outputs * self.groups)
+
+    def operands(self, kernel):
+        """The shapes of the output and of the two inputs."""
+        x, w, y = self.shapes()
+        return {"conv": (y, x, w), "conv_by_data": (x, y, w), "conv_by_weight": (w, x, y)}[kernel]
+
+    def call(self, kernel):
+        options = (self.stride, self.padding, self.dilation, self.groups)
+        return lambda mod, out, a, b: getattr(mod, kernel)(out, a, b, *options)
+
+    def terms(self, kernel):
+        """At most so many products are added up."""
+        _, w, y = (int(np.prod(s)) for s in self.shapes())
+        return {"conv": w, "conv_by_data": w, "conv_by_weight": y}[kernel]
+
+
+# One of each path: lines long and short, many images and one, taps that see nothing, few channels,
+# one channel per group, single taps, strides beyond the filter, one to three axes.
+GEOMETRIES = [
+    Geometry(2, (33,), 5, 17, (3,), (1,), (1,), (1,)),
+    Geometry(3, (64,), 3, 4, (5,), (2,), (2,), (1,)),
+    Geometry(1, (9, 40), 16, 33, (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(17, (4, 4), 8, 40, (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(5, (7, 6), 6, 9, (3, 2), (2, 3), (1, 2), (2, 1)),
+    Geometry(15, (1, 1), 9, 5, (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(2, (13, 12), 2, 16, (7, 7), (4, 4), (3, 3), (1, 1)),
+    Geometry(2, (9, 8), 12, 20, (1, 1), (1, 1), (0, 0), (1, 1)),
+    Geometry(2, (9, 8), 12, 20, (1, 1), (2, 2), (0, 0), (1, 1)),
+    Geometry(2, (9, 8), 3, 5, (2, 2), (3, 3), (0, 0), (1, 1), 3),
+    Geometry(2, (9, 30), 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), 21),
+    Geometry(3, (9, 8), 1, 1, (3, 2), (2, 2), (1, 1), (1, 2), 70),
+    Geometry(2, (4, 5, 6), 4, 6, (3, 2, 3), (1, 2, 1), (1, 0, 1), (1, 1, 2)),
+    Geometry(2, (3, 3), 4, 6, (9, 2), (1, 1), (4, -1), (1, 1)),
+    Geometry(2, (3, 3), 0, 6, (2, 2), (1, 1), (0, 0), (1, 1)),
+    Geometry(0, (3, 3), 2, 6, (2, 2), (1, 1), (0, 0), (1, 1)),
+]
+
+
+def check(device, kernel, geometry, dtype, layouts=(contiguous,) * 3):
+    """Against the reference in float64 arithmetic, within the error of its sums."""
+    out_shape, *in_shapes = geometry.operands(kernel)
+    inputs = [
+        Spec(mild(dtype, shape, i), dtype, layout)
+        for i, (shape, layout) in enumerate(zip(in_shapes, layouts[1:], strict=True))
+    ]
+    out = blank(out_shape, dtype, layouts[0])
+    actual, expected = on_both(device, geometry.call(kernel), out, *inputs)
+    about = f"{kernel} {dtype} {geometry} {[f.__name__ for f in layouts]}"
+    if not dtype.is_floating:
+        np.testing.assert_array_equal(actual, expected, about)
+        return
+    sums = 4 * geometry.terms(kernel) * epsilon(float64 if dtype is float64 else float32)
+    bound = sums + epsilon(dtype) * np.abs(expected.astype(np.float64))
+    assert_near(actual, expected.astype(np.float64), bound, about)
+
+
+@on_devices
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+def test_geometries(device, kernel, geometry):
+    for dtype in (float32, float64):
+        check(device, kernel, geometry, dtype)
+
+
+@on_devices
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtypes(device, kernel, dtype):
+    for geometry in (GEOMETRIES[4], GEOMETRIES[6], GEOMETRIES[11]):
+        if dtype is not bool_:
+            check(device, kernel, geometry, dtype)
+
+
+@on_devices
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("geometry", [GEOMETRIES[i] for i in (3, 4, 6, 7, 11, 12)], ids=str)
+def test_layouts(device, kernel, geometry):
+    for i, layout in enumerate(READABLE):
+        out = WRITABLE[(i + 1) % len(WRITABLE)]
+        check(device, kernel, geometry, float32, (out, layout, READABLE[(i + 3) % len(READABLE)]))
+        check(device, kernel, geometry, float32, (contiguous, contiguous, layout))
+        check(device, kernel, geometry, float32, (WRITABLE[i % len(WRITABLE)], layout, contiguous))
+
+
+@st.composite
+def geometries(draw):
+    rank = draw(st.integers(1, 3))
+
+    def steps(low, high):
+        return tuple(draw(st.integers(low, high)) for _ in range(rank))
+
+    is_depthwise = draw(st.booleans())
+    channels = 1 if is_depthwise else draw(st.integers(1, 20))
+    outputs = 1 if is_depthwise else draw(st.integers(1, 40))
+    groups = draw(st.integers(1, 40 if is_depthwise else 3))
+    space = steps(1, {1: 70, 2: 13, 3: 6}[rank])
+    return Geometry(
+        draw(st.integers(1, 17)), space, channels, outputs,
+        steps(1, 4), steps(1, 3), steps(-1, 4), steps(1, 3), groups,
+    )  # fmt: skip
+
+
+@on_devices
+@settings(max_examples=80, deadline=None)
+@given(geometry=geometries())
+def test_any_geometry(device, geometry):
+    for kernel in KERNELS:
+        check(device, kernel, geometry, float32)
+
+
+def test_result_may_replace_an_input():
+    geometry = Geometry(2, (5, 5), 4, 4, (3, 3), (1, 1), (1, 1), (1, 1))
+    x, w = (Spec(mild(float32, s, i), float32) for i, s in enumerate(((2, 5, 5, 4), (3, 3, 4, 4))))
+    for kernel in ("conv", "conv_by_data"):
+        found = []
+        for device in (ndl.cpu(), ndl.cpu_numpy()):
+            both = x.on(device)
+            geometry.call(kernel)(device.mod, both, both, w.on(device))
+            found.append(numbers(both.numpy(), float32))
+        np.testing.assert_allclose(*found, atol=1e-4)
+
+
+# Long enough for several tasks, segments and chunks.
+LARGE = [
+    Geometry(5, (31, 33), 24, 40, (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(33, (6, 5), 40, 70, (3, 3), (2, 2), (1, 1), (1, 1)),
+    Geometry(9, (33, 40), 3, 16, (7, 7), (2, 2), (3, 3), (1, 1)),
+    Geometry(9, (33, 40), 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), 36),
+    Geometry(3, (5000,), 20, 33, (1,), (1,), (0,), (1,)),
+    Geometry(4, (40, 20), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), 4),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("geometry", LARGE, ids=str)
+def test_threads_give_equal_bits(kernel, geometry):
+    before = _native.get_num_threads()
+    shapes = geometry.operands(kernel)
+    inputs = [Spec(mild(float32, s, i), float32) for i, s in enumerate(shapes[1:])]
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            _native.set_num_threads(threads)
+            out = blank(shapes[0], float32).on(ndl.cpu())
+            geometry.call(kernel)(_native, out, *(i.on(ndl.cpu()) for i in inputs))
+            found.append(whole_memory(out).tobytes())
+    finally:
+        _native.set_num_threads(before)
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("geometry", LARGE, ids=str)
+def test_large(kernel, geometry):
+    check(ndl.cpu(), kernel, geometry, float32)
+
+
+BAD = [
+    ({"stride": (0, 1)}, ValueError, "stride 0 is outside"),
+    ({"stride": (1,)}, TypeError, "stride must be a tuple of 2 numbers"),
+    ({"dilation": (1, 2**40)}, ValueError, "dilation 1099511627776 is outside"),
+    ({"groups": 2}, ValueError, "do not fit filters"),
+    ({"groups": 0}, ValueError, "do not fit filters"),
+    ({"channels": 5}, ValueError, "do not fit filters"),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("wrong", "error", "message"), BAD)
+def test_wrong_operands(kernel, wrong, error, message):
+    right = Geometry(2, (5, 5), 4, 4, (3, 3), (1, 1), (1, 1), (1, 1))
+    shapes = dict(zip("xwy", right.shapes(), strict=True))
+    if "channels" in wrong:
+        shapes["x"] = (2, 5, 5, wrong["channels"])
+    names = {"conv": "yxw", "conv_by_data": "xyw", "conv_by_weight": "wxy"}[kernel]
+    operands = [blank(shapes[n], float32).on(ndl.cpu()) for n in names]
+    with pytest.raises(error, match=message):
+        right._replace(**wrong).call(kernel)(_native, *operands)

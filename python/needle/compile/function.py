@@ -16,6 +16,7 @@ from ..dtype import dtype_of
 from ..graph import observers
 from ..ndarray.array import NDArray, from_numpy
 from .runtime import Program
+from .show import Kernel, Profile, Stages, kernel_of
 from .trace import ArgumentType, is_tracing, lock, trace
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -136,6 +137,29 @@ class Jitted:
         """Forget all programs."""
         self._programs.clear()
         self._last = None
+
+    # What it is made of ---------------------------------------------------------------------
+
+    @property
+    def graph(self) -> Stages:
+        """The graph of the last call's program, as traced and after each pass."""
+        return Stages(self.program.stages)
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The calls that the program makes, in order."""
+        return [kernel_of(node) for node in self.program.plan.nodes]
+
+    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+        """Call the function once with a clock at every kernel. It computes what a call does."""
+        call = Call(args, kwargs)
+        program = self._find(call, args, kwargs)
+        kernels = [kernel_of(node) for node in program.plan.nodes]
+        seconds = program.profile(call.arrays, call.originals)
+        for kernel, time in zip(kernels, seconds, strict=True):
+            kernel.seconds = time
+        nodes = program.plan.nodes
+        return Profile(kernels, nodes[0].device if nodes else default_device())
 
     @property
     def program(self) -> Program:

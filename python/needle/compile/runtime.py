@@ -27,16 +27,20 @@ ARRAY_REFERENCES = 4
 HANDLE_REFERENCES = 3  # the array, a name, the question
 
 
+PASSES: dict[str, Callable[[Graph], Graph]] = {"simplified": simplify}
+
+
 class Program:
     """A traced function, ready to run again."""
 
     def __init__(self, trace: Trace):
         self.trace = trace
-        self.traced_graph = Graph(
-            list(trace.graph.inputs), list(trace.graph.nodes), list(trace.graph.results)
-        )
         self.homes = [_home(output) for output in trace.outputs]
-        self.graph = simplify(trace.graph)
+        self.stages = {"traced": trace.graph}
+        for name, a_pass in PASSES.items():
+            graph = a_pass(next(reversed(self.stages.values())))
+            self.stages[name] = graph
+        self.graph = graph
         self.plan = plan_memory(self.graph, self.homes)
         for output, home in zip(trace.outputs, self.homes, strict=True):
             output.home = home is not None

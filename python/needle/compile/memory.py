@@ -17,7 +17,7 @@ from .graph import COMPUTED, Graph, Node, Operand, Value, whole
 ALIGNMENT = 64
 ARENA = 0
 # Kernels whose output may be the very memory of an input, element by element.
-IN_PLACE = frozenset({"unary", "binary", "where", "copy", "run"})
+IN_PLACE = frozenset({"unary", "binary", "where", "copy"})
 
 
 class Place(NamedTuple):
@@ -155,7 +155,9 @@ def _with_result_copies(
             fits = home.must
         else:
             fits = root.kind == COMPUTED and root not in taken and result.is_whole()
-            fits = fits and (home is None or _may_live_at(home.value, first[root], nodes, last))
+            fits = fits and (
+                home is None or _may_live_at(home.value, result, first[root], nodes, last)
+            )
         direct.append(fits)
         if fits:
             taken.add(root)
@@ -177,19 +179,33 @@ def _any_device(nodes: list[Node]) -> object:
     return nodes[0].device if nodes else default_device()
 
 
-def _may_live_at(home: Value, start: int, nodes: list[Node], last: dict[Value, int]) -> bool:
-    """May what is first written at `start` overwrite the state `home`?"""
+def _may_live_at(
+    home: Value, result: Operand, start: int, nodes: list[Node], last: dict[Value, int]
+) -> bool:
+    """May a result, whose memory is first written at `start`, overwrite the state `home`?"""
     end = last.get(home, -1)
     if end < start:
         return True
-    node = nodes[start]
-    reads = [x for x in node.ins if x.value is home]
-    return end == start and node.kernel in IN_PLACE and all(_same_view(x, node) for x in reads)
+    outs = [o for o in nodes[start].outs if o.value is result.value]
+    return end == start and bool(outs) and may_overwrite(nodes[start], outs[0], home)
 
 
-def _same_view(x: Operand, node: Node) -> bool:
-    layouts = {(o.shape, o.strides, o.offset, o.dtype) for o in node.outs}
-    return layouts == {(x.shape, x.strides, x.offset, x.dtype)}
+def may_overwrite(node: Node, out: Operand, value: Value) -> bool:
+    """May an output of a call be in the memory of a value that it reads?
+
+    It may if the call goes element by element, and meets both in the same order."""
+    if node.kernel == "run":
+        if any(i.kind not in ("full", "scalar") for i in node.args[0].instructions):
+            return False
+    elif node.kernel not in IN_PLACE:
+        return False
+    view = _layout(out)
+    return all(_layout(x) == view for x in node.ins if x.value is value)
+
+
+def _layout(x: Operand) -> tuple[object, ...]:
+    steps = tuple(0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True))
+    return x.shape, steps, x.offset, x.dtype
 
 
 # Slots and the arena -----------------------------------------------------------------------------
@@ -248,16 +264,18 @@ def _dies_here(
     plan: Plan, node: Node, out: Operand, i: int, ends: dict[Value, int]
 ) -> Value | None:
     """An input in the arena that is not needed any more and that the output may overwrite."""
-    if node.kernel not in IN_PLACE or len(node.outs) != 1 or not out.is_whole():
+    if not out.is_whole():
         return None
+    taken = [plan.places.get(plan.roots[o.value]) for o in node.outs]
     for x in node.ins:
         root = plan.roots[x.value]
-        others = [y for y in node.ins if plan.roots[y.value] is root]
+        values = {y.value for y in node.ins if plan.roots[y.value] is root}
         if (
             root in plan.lifetimes
             and ends[root] == i
             and root.nbytes == out.value.nbytes
-            and all(_same_view(y, node) for y in others)
+            and plan.places[root] not in taken
+            and all(may_overwrite(node, out, value) for value in values)
         ):
             return root
     return None

@@ -112,7 +112,7 @@ class Recording:
         for i, (name, argument) in enumerate(zip(names, args, strict=True)):
             if name not in written:
                 continue
-            many = isinstance(argument, tuple)
+            many = isinstance(argument, (tuple, list))
             made = tuple(
                 self._written(a, kernel in READS_OUTPUTS, continues)
                 for a in (argument if many else (argument,))
@@ -232,6 +232,14 @@ class Recorder:
             self.kernels.random(name, out, seed, offset)
         else:
             self._recording.random(self._device, name, out)
+
+    def run_each(self, program: Any, calls: Any) -> None:
+        """Many calls of one program, each on its own: fusion sees what goes on in them."""
+        if self._elsewhere():
+            self.kernels.run_each(program, calls)
+            return
+        for outs, ins in calls:
+            self._recording.call("run", self._device, (program, outs, ins, 0))
 
 
 # The contract ------------------------------------------------------------------------------------

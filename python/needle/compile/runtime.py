@@ -16,6 +16,7 @@ from ..dtype import int64
 from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
 from ..tree import leaves, with_leaves
+from .fuse import fuse
 from .graph import Graph, Node, Operand, Value, map_operands
 from .memory import ARENA, Home, Plan, plan_memory
 from .passes import simplify
@@ -27,17 +28,18 @@ ARRAY_REFERENCES = 4
 HANDLE_REFERENCES = 3  # the array, a name, the question
 
 
-PASSES: dict[str, Callable[[Graph], Graph]] = {"simplified": simplify}
+PASSES: dict[str, Callable[[Graph], Graph]] = {"simplified": simplify, "fused": fuse}
+UNFUSED = {"simplified": simplify}
 
 
 class Program:
     """A traced function, ready to run again."""
 
-    def __init__(self, trace: Trace):
+    def __init__(self, trace: Trace, fused: bool = True):
         self.trace = trace
         self.homes = [_home(output) for output in trace.outputs]
         self.stages = {"traced": trace.graph}
-        for name, a_pass in PASSES.items():
+        for name, a_pass in (PASSES if fused else UNFUSED).items():
             graph = a_pass(next(reversed(self.stages.values())))
             self.stages[name] = graph
         self.graph = graph

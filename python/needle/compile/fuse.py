@@ -1,0 +1,354 @@
+"""Fusion: calls that pass elements to one another become one tile program.
+
+Every piece starts as a group of its own and joins the groups that compute its inputs, where the
+spaces fit together, elements meet the same elements, and no call outside would have to run both
+before and after the group. A group becomes one `run` call: values that nobody else needs are never
+stored.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from ..backend.program import Builder, Program, ProgramError, Value as Symbol
+from ..ndarray.layout import Shape
+from .graph import Graph, Node, Operand, Value
+from .pieces import COLUMN, FULL, ROW, Piece, piece_of, typed_constant
+from .rules import constant_of
+from .spaces import Access, count_of, refinement, split
+
+MOST_OPERANDS = 20  # of a program; the device takes a few more
+MOST_PIECES = 64
+
+
+class Group:
+    """Pieces that become one call, over a space that splits the space of each."""
+
+    def __init__(self, piece: Piece | None, node: Node, number: int):
+        self.numbers = [number]  # of the calls, in their order
+        self.nodes = [node]
+        self.pieces = [] if piece is None else [piece]
+        self.space: Shape = () if piece is None else piece.space
+        self.row = 0 if piece is None else piece.row
+        self.made = {o.value: i for i, o in enumerate(node.outs)}
+        self.needs: set[Group] = set()
+        self.behind = 0  # the groups that it depends on, as bits by `index`
+        self.index = number
+
+    @property
+    def values(self) -> Iterator[tuple[Value, Access, str, Piece]]:
+        """What its pieces compute."""
+        for piece in self.pieces:
+            for out, kind in zip(piece.outputs, piece.output_kinds, strict=True):
+                yield out.value, out, kind, piece
+
+
+def over(entry: Access, kind: str, piece: Piece, space: Shape, row: int) -> Access:
+    """An access over another space: rows have no step inside, columns none outside."""
+    own = piece.space
+    inner = count_of(space, row) or 0
+    outer_space, inner_space = space[: len(space) - inner], space[len(space) - inner :]
+    if kind == FULL:
+        return entry._replace(steps=split(entry.steps, own, space))
+    if kind == ROW:
+        steps = split(entry.steps, piece.rows, outer_space)
+        return entry._replace(steps=steps + (0,) * inner)
+    columns = own[len(piece.rows) :]
+    return entry._replace(steps=(0,) * len(outer_space) + split(entry.steps, columns, inner_space))
+
+
+class Fusion:
+    """The groups of a graph, while they grow."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.groups: dict[Value, Group] = {}  # by the values that they compute
+        self.all: list[Group] = []
+        self.users: dict[Value, set[int]] = {}
+        self.made: dict[Value, Node] = {}
+        for number, node in enumerate(graph.nodes):
+            self.made.update({o.value: node for o in node.outs})
+            for value in node.reads():
+                self.users.setdefault(value, set()).add(number)
+        for result in graph.results:
+            self.users.setdefault(result.value, set()).add(-1)
+
+    def run(self) -> Graph:
+        for number, node in enumerate(self.graph.nodes):
+            self._add(number, node)
+        return self.graph.with_nodes(self._ordered())
+
+    def _number(self, x: Operand | Access) -> Any:
+        """The number that fills a value, if that is known."""
+        node = self.made.get(x.value)
+        if node is None or node.kernel != "fill" or node.continues:
+            return None
+        return constant_of(node.outs[0], self.made)
+
+    def _add(self, number: int, node: Node) -> None:
+        piece = piece_of(node)
+        group = Group(piece, node, number)
+        self.all.append(group)
+        for value in node.reads():
+            source = self.groups.get(value)
+            if source is not None:
+                group.needs.add(source)
+        for source in group.needs:
+            group.behind |= source.behind | 1 << source.index
+        for out in node.outs:
+            self.groups[out.value] = group
+        if piece is not None:
+            for source in sorted(group.needs, key=lambda g: -g.index):
+                if source.pieces and source in group.needs and self._may_join(source, group):
+                    group = self._join(source, group)
+
+    # May two groups be one? -----------------------------------------------------------------
+
+    def _may_join(self, a: Group, b: Group) -> bool:
+        """b uses what a computes."""
+        if len(a.pieces) + len(b.pieces) > MOST_PIECES or self._is_between(a, b):
+            return False
+        met = _meet(a, b)
+        if met is None:
+            return False
+        space, row = met
+        computed = {v: (entry, kind, piece) for v, entry, kind, piece in a.values}
+        for piece in b.pieces:
+            for entry, kind in zip(piece.inputs, piece.input_kinds, strict=True):
+                if not isinstance(entry, Access) or entry.value not in computed:
+                    continue
+                source, source_kind, maker = computed[entry.value]
+                if source_kind == COLUMN:
+                    return False
+                here = over(entry, _kind_in(piece, kind, space), piece, space, row)
+                there = over(source, _kind_in(maker, source_kind, space), maker, space, row)
+                if here != there:
+                    return False
+        return self._operands(a, b) <= MOST_OPERANDS
+
+    def _is_between(self, a: Group, b: Group) -> bool:
+        """Is there a call that needs a and that b needs?"""
+        return any(g is not a and g.behind >> a.index & 1 for g in b.needs) or any(
+            g is not b and g.behind >> b.index & 1 for g in a.needs
+        )
+
+    def _operands(self, a: Group, b: Group) -> int:
+        numbers = {*a.numbers, *b.numbers}
+        made = {v for g in (a, b) for v, *_ in g.values}
+        loads = {
+            (entry.value, entry.offset)
+            for g in (a, b)
+            for piece in g.pieces
+            for entry in piece.inputs
+            if isinstance(entry, Access) and entry.value not in made and self._number(entry) is None
+        }
+        stores = [v for v in made if self.users.get(v, set()) - numbers]
+        return len(loads) + len(stores)
+
+    def _join(self, a: Group, b: Group) -> Group:
+        met = _meet(a, b)
+        assert met is not None
+        a.space, a.row = met
+        merged = sorted(zip(a.numbers + b.numbers, a.nodes + b.nodes, strict=True), key=_first)
+        a.numbers, a.nodes = [n for n, _ in merged], [x for _, x in merged]
+        order = {id(node): i for i, node in enumerate(a.nodes)}
+        a.pieces = sorted(a.pieces + b.pieces, key=lambda p: order[id(p.node)])
+        for value, *_ in b.values:
+            self.groups[value] = a
+        a.needs = (a.needs | b.needs) - {a, b}
+        self.all.remove(b)
+        bit_a, bit_b = 1 << a.index, 1 << b.index
+        a.behind = (a.behind | b.behind) & ~bit_a & ~bit_b
+        for group in self.all:
+            if group is not a and group.behind & (bit_a | bit_b):
+                group.behind |= a.behind | bit_a
+                group.behind &= ~bit_b
+                if b in group.needs:
+                    group.needs.discard(b)
+                    group.needs.add(a)
+        return a
+
+    # Calls ----------------------------------------------------------------------------------
+
+    def _ordered(self) -> list[Node]:
+        """The groups' calls, each after what it needs, else as late as its last piece was."""
+        waiting = {g: len(g.needs) for g in self.all}
+        users: dict[Group, list[Group]] = {}
+        for group in self.all:
+            for source in group.needs:
+                users.setdefault(source, []).append(group)
+        ready = [(g.numbers[-1], i, g) for i, g in enumerate(self.all) if not g.needs]
+        heapq.heapify(ready)
+        nodes: list[Node] = []
+        while ready:
+            _, _, group = heapq.heappop(ready)
+            nodes.extend(self._calls(group))
+            for user in users.get(group, ()):
+                waiting[user] -= 1
+                if waiting[user] == 0:
+                    heapq.heappush(ready, (user.numbers[-1], id(user), user))
+        return nodes
+
+    def _calls(self, group: Group) -> list[Node]:
+        if len(group.pieces) < 2:
+            return group.nodes
+        try:
+            return [self._program_call(group)]
+        except ProgramError:
+            return group.nodes  # what a program cannot express runs call by call
+
+    def _program_call(self, group: Group) -> Node:
+        draft = _Writer(self, group, [])
+        writer = _Writer(self, group, draft.loads.in_order())  # programs begin with their loads
+        outer = len(group.space) - (count_of(group.space, group.row) or 0)
+        numbers = set(group.numbers)
+        results: list[Symbol] = []
+        outs: list[Operand] = []
+        for value, entry, kind, piece in group.values:
+            if not self.users.get(value, set()) - numbers:
+                continue
+            symbol = writer.symbols[value]
+            kind = _kind_in(piece, kind, group.space)
+            if symbol.kind != kind:
+                raise ProgramError(f"{value} is stored as {kind} but computed as {symbol.kind}")
+            results.append(symbol)
+            steps = over(entry, kind, piece, group.space, group.row).steps
+            outs.append(_operand(entry, steps, group.space, kind, outer))
+        ins = [_operand(e, e.steps, group.space, k, outer) for e, k in writer.loads.in_order()]
+        names = [f"x{i}" for i in range(len(ins))]
+        program: Program = writer.builder.finish("fused", names, *results)
+        typed = program.for_dtypes(tuple(x.dtype for x in ins), tuple(out.dtype for out in outs))
+        inner = len(group.space) - outer
+        first = group.nodes[-1]
+        args = (typed, tuple(outs), tuple(ins), inner)
+        return Node("run", args, tuple(outs), first.device, source=first.source)
+
+
+def _first(pair: tuple[int, Node]) -> int:
+    return pair[0]
+
+
+def _kind_in(piece: Piece, kind: str, space: Shape) -> str:
+    """The kind of a piece's value in a larger space: a piece over rows alone is of rows."""
+    return ROW if kind == FULL and math.prod(piece.space) != math.prod(space) else kind
+
+
+def _meet(a: Group, b: Group) -> tuple[Shape, int] | None:
+    """The space that two groups can share and the length of its rows, or None."""
+    if a.nodes[0].device is not b.nodes[0].device:
+        return None
+    total_a, total_b = math.prod(a.space), math.prod(b.space)
+    if total_a != total_b:
+        return _meet_in_rows(a, b) if total_a > total_b else _meet_in_rows(b, a)
+    if a.row and b.row and a.row != b.row:
+        return None
+    space = refinement(a.space, b.space)
+    row = a.row or b.row
+    if space is None or (row and count_of(space, row) is None):
+        return None
+    return space, row
+
+
+def _meet_in_rows(large: Group, small: Group) -> tuple[Shape, int] | None:
+    """A group over the rows of another: elementwise, one element per row."""
+    if not large.row or small.row or math.prod(large.space) != math.prod(small.space) * large.row:
+        return None
+    inner = count_of(large.space, large.row)
+    if inner is None:
+        return None
+    outer = refinement(large.space[: len(large.space) - inner], small.space)
+    return None if outer is None else (outer + large.space[len(large.space) - inner :], large.row)
+
+
+def _operand(entry: Access, steps: Shape, space: Shape, kind: str, outer: int) -> Operand:
+    """An access as the operand of a call: size 1 where its kind has no elements."""
+    spans = {
+        FULL: (True, True), ROW: (True, False), COLUMN: (False, True), "scalar": (False, False)
+    }[kind]  # fmt: skip
+    shape = tuple(n if spans[i >= outer] else 1 for i, n in enumerate(space))
+    return Operand(entry.value, shape, steps, entry.offset)
+
+
+class _Loads:
+    """The operands that a program reads, each once per kind."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Access, str], Symbol] = {}
+
+    def get(self, builder: Builder, entry: Access, kind: str) -> Symbol:
+        found = self._known.get((entry, kind))
+        if found is None:
+            found = self._known[entry, kind] = builder.input(kind)
+        return found
+
+    def in_order(self) -> list[tuple[Access, str]]:
+        return list(self._known)
+
+
+class _Writer:
+    """Writes the instructions of a group's pieces, one after the other."""
+
+    def __init__(self, fusion: Fusion, group: Group, loads: list[tuple[Access, str]]):
+        self.fusion = fusion
+        self.group = group
+        self.builder = Builder()
+        self.loads = _Loads()
+        self.symbols: dict[Value, Symbol] = {}
+        for entry, kind in loads:
+            self.loads.get(self.builder, entry, kind)
+        for piece in group.pieces:
+            self._add(piece)
+
+    def _add(self, piece: Piece) -> None:
+        group = self.group
+        full = _kind_in(piece, FULL, group.space)
+        entries = [
+            over(e, _kind_in(piece, k, group.space), piece, group.space, group.row)
+            if isinstance(e, Access)
+            else e
+            for e, k in zip(piece.inputs, piece.input_kinds, strict=True)
+        ]
+        symbols = [self._symbol(e, self._kind_of(e)) for e in entries]
+        kinds = [s.kind for s in symbols if isinstance(s, Symbol)]
+        if full not in kinds and any(k != ROW for k in piece.input_kinds):
+            symbols = [self._widened(e, s, full) for e, s in zip(entries, symbols, strict=True)]
+        for out, symbol in zip(piece.outputs, piece.emit(self.builder, symbols), strict=True):
+            self.symbols[out.value] = symbol
+
+    def _kind_of(self, entry: Any) -> str:
+        """The narrowest kind that has all elements of an access."""
+        if not isinstance(entry, Access):
+            return "scalar"
+        inner = count_of(self.group.space, self.group.row) or 0
+        outer = len(entry.steps) - inner
+        if not any(entry.steps):
+            return "scalar"
+        return ROW if inner and not any(entry.steps[outer:]) else FULL
+
+    def _symbol(self, entry: Any, kind: str) -> Any:
+        if not isinstance(entry, Access):
+            return entry
+        if entry.value in self.symbols:
+            return self.symbols[entry.value]
+        number = self.fusion._number(entry)
+        if number is not None:
+            return typed_constant(self.builder, number, entry.value.dtype)
+        return self.loads.get(self.builder, entry, kind)
+
+    def _widened(self, entry: Any, symbol: Any, kind: str) -> Any:
+        """An operand from memory, read for every element: its piece stores one result for each."""
+        if not isinstance(entry, Access) or entry.value in self.symbols:
+            return symbol
+        if self.fusion._number(entry) is not None:
+            return symbol
+        return self.loads.get(self.builder, entry, kind)
+
+
+def fuse(graph: Graph) -> Graph:
+    """The graph with tile programs in the place of calls that pass elements to one another."""
+    from .passes import without_dead
+
+    return without_dead(Fusion(graph).run())

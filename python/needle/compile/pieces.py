@@ -1,0 +1,196 @@
+"""What fusion knows of a call: the space it runs over, how it accesses it, and what it computes.
+
+A call is a *piece* if a tile program can do its work: elementwise functions, copies and casts, sums
+along rows (the innermost axes) or columns, and tile programs themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..backend.program import Builder, Value as Symbol, apply, cast, where
+from ..dtype import DType, bool_, float32, float64, int32, int64
+from ..ndarray.layout import Shape, broadcast_shapes
+from .graph import Node, Operand
+from .spaces import Access, access, memory_order
+
+FULL, ROW, COLUMN = "full", "row", "column"
+# Types that programs compute in without rounding in between, as eager calls do.
+FUSED_TYPES = frozenset({float32, float64, int32, int64, bool_})
+ROW_REDUCTIONS = {"sum": "row_sum", "prod": "row_prod", "max": "row_max", "min": "row_min"}
+FEW_ROWS, SHORT = 16, 1 << 14  # fewer and longer rows are summed by many threads in `reduce`
+
+Inputs = Sequence[Any]  # symbols, or Python numbers
+Emit = Callable[[Builder, Inputs], Sequence[Symbol]]
+
+
+@dataclass
+class Piece:
+    """A call that can be part of a program."""
+
+    node: Node
+    space: Shape
+    row: int  # elements of a row, if it has rows; else 0
+    inputs: list[Any]  # an Access over the space or its rows, or a Python number
+    input_kinds: list[str]  # of the space that each access is over
+    outputs: list[Access]
+    output_kinds: list[str]
+    emit: Emit
+    operands: list[Operand] = field(default_factory=list)  # for outputs
+
+    @property
+    def rows(self) -> Shape:
+        """The space of its rows."""
+        total, outer = 1, list(self.space)
+        while total < self.row:
+            total *= outer.pop()
+        return tuple(outer)
+
+
+def piece_of(node: Node) -> Piece | None:
+    """The call as a piece, or None if no program can do its work."""
+    make = PIECES.get(node.kernel)
+    if make is None or node.continues or not all(o.is_whole() for o in node.outs):
+        return None
+    if any(x.dtype not in FUSED_TYPES for x in (*node.ins, *node.outs)):
+        return None
+    if any(0 in o.shape for o in (*node.ins, *node.outs)):
+        return None
+    return make(node)
+
+
+def _elementwise(node: Node, inputs: Sequence[Any], emit: Emit) -> Piece:
+    out = node.outs[0]
+    axes = memory_order(out)
+    entries = [access(x, out.shape, axes) if isinstance(x, Operand) else x for x in inputs]
+    space = tuple(out.shape[i] for i in axes)
+    outputs = [access(out, out.shape, axes)]
+    kinds = [FULL] * len(entries)
+    return Piece(node, space, 0, entries, kinds, outputs, [FULL], emit, [out])
+
+
+def _unary(node: Node) -> Piece:
+    name, _, a = node.args
+    return _elementwise(node, [a], lambda _, x: [apply(name, x[0])])
+
+
+def _binary(node: Node) -> Piece:
+    name, _, a, b = node.args
+    return _elementwise(node, [a, b], lambda _, x: [apply(name, x[0], x[1])])
+
+
+def _where(node: Node) -> Piece:
+    _, cond, a, b = node.args
+    return _elementwise(node, [cond, a, b], lambda _, x: [where(x[0], x[1], x[2])])
+
+
+def _copy(node: Node) -> Piece:
+    out, a = node.args
+    to = out.dtype
+
+    def emit(builder: Builder, x: Inputs) -> Sequence[Symbol]:
+        return [x[0] if a.dtype is to else cast(x[0], to)]
+
+    return _elementwise(node, [a], emit)
+
+
+def _reduce(node: Node) -> Piece | None:
+    name, out, a = node.args
+    if not out.dtype.is_floating or out.dtype is not a.dtype or name not in ROW_REDUCTIONS:
+        return None
+    axes = memory_order(a)
+    reduced = [i for i in axes if out.shape[i] == 1]
+    count = len(reduced)
+    space = tuple(a.shape[i] for i in axes)
+    source = access(a, a.shape, axes)
+    kept = [i for i in axes if out.shape[i] != 1]
+    result = Access(out.value, tuple(out.strides[i] for i in kept), out.offset)
+    length = math.prod(a.shape[i] for i in reduced)
+    if count and axes[len(axes) - count :] == reduced:
+        if math.prod(space) // length < FEW_ROWS and length > SHORT:
+            return None
+        reduction = ROW_REDUCTIONS[name]
+
+        def emit(builder: Builder, x: Inputs) -> Sequence[Symbol]:
+            return [builder.reduce(reduction, ROW, x[0])]
+
+        return Piece(node, space, length, [source], [FULL], [result], [ROW], emit, [out])
+    if count and axes[:count] == reduced and name == "sum":
+
+        def emit_column(builder: Builder, x: Inputs) -> Sequence[Symbol]:
+            return [builder.reduce("column_sum", COLUMN, x[0])]
+
+        row = math.prod(space) // length
+        return Piece(node, space, row, [source], [FULL], [result], [COLUMN], emit_column, [out])
+    return None
+
+
+def _run(node: Node) -> Piece | None:
+    """A tile program of an operator: its instructions go into the larger one."""
+    typed, outs, ins, inner = node.args
+    shape = broadcast_shapes("run", *(x.shape for x in (*outs, *ins)))
+    has_rows = inner > 0 and any(i.kind in (ROW, COLUMN) for i in typed.instructions)
+    axes = [i for i, n in enumerate(shape) if n != 1]
+    if not has_rows and len(outs) == 1:
+        axes = memory_order(outs[0])
+    space = tuple(shape[i] for i in axes)
+    row = math.prod(shape[len(shape) - inner :]) if has_rows else 0
+    if has_rows and row == 1:
+        return None
+    outer = [i for i in axes if i < len(shape) - inner]
+    rest = [i for i in axes if i >= len(shape) - inner]
+    over = {FULL: axes, ROW: outer, COLUMN: rest, "scalar": []}
+    input_kinds = [k if has_rows and k == ROW else FULL for k in typed.input_kinds]
+    output_kinds = [k if has_rows else FULL for k in typed.output_kinds]
+    if "scalar" in output_kinds:
+        return None
+    entries = [access(x, shape, over[k]) for x, k in zip(ins, input_kinds, strict=True)]
+    outputs = [access(x, shape, over[k]) for x, k in zip(outs, output_kinds, strict=True)]
+
+    def emit(builder: Builder, x: Inputs) -> Sequence[Symbol]:
+        return spliced(builder, typed, x)
+
+    return Piece(node, space, row, entries, input_kinds, outputs, output_kinds, emit, list(outs))
+
+
+def spliced(builder: Builder, typed: Any, inputs: Inputs) -> Sequence[Symbol]:
+    """The instructions of a typed program, on other inputs; gives what it stores."""
+    made: list[Any] = []
+    stored: dict[int, Symbol] = {}
+    for i, dtype in zip(typed.instructions, typed.dtypes, strict=True):
+        args = [made[a] for a in i.args]
+        if i.name == "load":
+            made.append(inputs[i.detail])
+        elif i.name == "store":
+            stored[i.detail] = args[0]
+            made.append(args[0])
+        elif i.name == "constant":
+            made.append(typed_constant(builder, i.detail, dtype))
+        elif i.name in ("row_index", "row_size"):
+            made.append(builder.emit(i.name, (), i.kind, dtype))
+        elif i.name == "cast":
+            made.append(cast(args[0], dtype))
+        elif i.name == "gather" or i.name.startswith(("row_", "column_")):
+            kind = COLUMN if i.name == "column_sum" else ROW
+            made.append(builder.reduce(i.name, kind, args[0], *args[1:]))
+        else:
+            made.append(builder.apply(i.name, *args))
+    return [stored[k] for k in sorted(stored)]
+
+
+def typed_constant(builder: Builder, number: Any, dtype: DType) -> Symbol:
+    """A number of a type."""
+    return builder.emit("constant", (), "scalar", (number, dtype))
+
+
+PIECES: dict[str, Callable[[Node], Piece | None]] = {
+    "unary": _unary,
+    "binary": _binary,
+    "where": _where,
+    "copy": _copy,
+    "reduce": _reduce,
+    "run": _run,
+}

@@ -1,0 +1,157 @@
+"""Fusion: what becomes one program, and what must not."""
+
+import numpy as np
+import pytest
+
+import needle as ndl
+from needle.compile.spaces import count_of, refinement, split
+
+RNG = np.random.default_rng(0)
+
+
+def tensor(*shape):
+    return ndl.tensor(RNG.standard_normal(shape).astype(np.float32))
+
+
+def kernels(function, *args):
+    f = ndl.jit(function)
+    for ours, theirs in zip(_all(f(*args)), _all(function(*args)), strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)
+    return [k.name.split()[0] for k in f.kernels]
+
+
+def _all(x):
+    return x if isinstance(x, tuple) else (x,)
+
+
+def test_elementwise_chains_are_one_program():
+    f = ndl.jit(lambda x, y: ((x * 2 + y).tanh() / x).exp())
+    f(tensor(3, 4), tensor(3, 4))
+    (kernel,) = f.kernels
+    assert [line.split(" = ")[-1].split()[0] for line in kernel.text.splitlines()[1:]] == [
+        "load", "load", "constant", "multiply", "add", "tanh", "divide", "exp", "store",
+    ]  # fmt: skip
+
+
+def test_rows_are_one_program():
+    def softmax(x):
+        e = (x - x.max(-1, keepdims=True)).exp()
+        return e / e.sum(-1, keepdims=True)
+
+    assert kernels(softmax, tensor(6, 40)) == ["run"]
+    assert kernels(softmax, tensor(2, 3, 40)) == ["run"]
+
+
+def test_normalization_over_rows_is_one_program():
+    w = tensor(40)
+
+    def norm(x):
+        mean = x.mean(-1, keepdims=True)
+        var = ((x - mean) ** 2).mean(-1, keepdims=True)
+        return (x - mean) / (var + 1e-5).sqrt() * w
+
+    assert kernels(norm, tensor(6, 40)) == ["run"]
+
+
+def test_sums_of_columns_take_their_inputs_along():
+    assert kernels(lambda x, y: (x * y).sum(0), tensor(50, 12), tensor(50, 12)) == ["run"]
+
+
+def test_reshaped_results_are_followed():
+    w = tensor(12)
+
+    def f(x):
+        y = (x * 2).reshape((10, 12)) + w
+        return y.reshape((2, 5, 12)).tanh()
+
+    assert kernels(f, tensor(2, 5, 12)) == ["run"]
+
+
+def test_channels_last_pictures_are_followed():
+    """Sums over all but the channels are sums of columns when channels lie innermost."""
+    x = ndl.tensor(RNG.standard_normal((2, 4, 4, 8)).astype(np.float32)).permute((0, 3, 1, 2))
+
+    def f(y):
+        return (x * 2).sum((0, 2, 3))
+
+    found = ndl.jit(f)
+    np.testing.assert_allclose(found(x).numpy(), f(x).numpy(), rtol=1e-5)
+
+
+def test_transposed_uses_are_not_mixed_up():
+    def f(x):
+        y = x * 2
+        return y + y.T.exp()
+
+    assert kernels(f, tensor(5, 5)) == ["multiply", "run"]
+
+
+def test_what_waits_for_another_kernel_is_not_pulled_before_it():
+    def f(x, w):
+        y = x.tanh()
+        return y + (y @ w)
+
+    assert kernels(f, tensor(4, 4), tensor(4, 4)) == ["tanh", "matmul", "add"]
+
+
+def test_values_that_others_need_are_stored_too():
+    def f(x, w):
+        y = x * 2
+        z = y.tanh()
+        return z, y @ w
+
+    assert kernels(f, tensor(4, 4), tensor(4, 4)) == ["run", "matmul"]
+
+
+def test_an_update_is_one_kernel_per_parameter():
+    w = ndl.nn.Parameter(RNG.standard_normal((30, 20)).astype(np.float32))
+    optimizer = ndl.optim.AdamW([w], lr=0.01)
+
+    @ndl.jit
+    def step(x):
+        optimizer.reset_grad()
+        (x @ w).sum().backward(create_graph=False)
+        optimizer.step()
+
+    step(tensor(4, 30))
+    large = [
+        k for k in step.kernels if "float32[30, 20]" in k.outputs or "float32[600]" in k.outputs
+    ]
+    assert len(large) == 2  # the gradient's product, and the update
+    place = [p.realize_cached_data()._handle.ptr() for p in (w, *optimizer.state[w].values())]
+    step(tensor(4, 30))
+    assert place == [
+        p.realize_cached_data()._handle.ptr() for p in (w, *optimizer.state[w].values())
+    ]
+
+
+def test_halves_and_small_integers_keep_their_rounding():
+    for dtype in ("float16", "bfloat16", "int8", "uint8"):
+        x = ndl.tensor(np.arange(12).reshape(3, 4), dtype=dtype)
+
+        def f(x):
+            return (x * x + x) * x
+
+        np.testing.assert_array_equal(ndl.jit(f)(x).numpy(), f(x).numpy())
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "found"),
+    [
+        ((2048, 384), (8, 256, 384), (8, 256, 384)),
+        ((6,), (2, 3), (2, 3)),
+        ((6, 4), (3, 8), (3, 2, 4)),
+        ((6, 4), (4, 6), None),
+        ((6,), (7,), None),
+        ((4, 6), (2, 2, 2, 3), (2, 2, 2, 3)),
+        ((), (), ()),
+    ],
+)
+def test_spaces_meet_in_their_refinement(a, b, found):
+    assert refinement(a, b) == found
+
+
+def test_steps_are_split_with_their_space():
+    assert split((384, 1), (2048, 384), (8, 256, 384)) == (256 * 384, 384, 1)
+    assert split((0, 5), (6, 4), (2, 3, 4)) == (0, 0, 5)
+    assert (count_of((8, 256, 384), 384), count_of((8, 4), 5), count_of((8,), 1)) == (1, None, 0)

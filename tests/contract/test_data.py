@@ -135,6 +135,7 @@ def test_corpus_ids_by_first_appearance_and_max_lines(tmp_path):
     assert corpus.train == [0, 1, 2, 3, 0, 4, 5, 3]
     assert corpus.test == [6, 4, 2, 3, 0, 7, 3]
     assert len(corpus.dictionary) == 8
+    assert corpus.dictionary.word2idx == {word: i for i, word in enumerate(words)}
     assert corpus.dictionary.add_word("cat") == 1
 
 

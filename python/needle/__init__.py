@@ -45,6 +45,7 @@ from .init import (
     full as full,
     full_like as full_like,
     linspace as linspace,
+    multinomial as multinomial,
     one_hot as one_hot,
     ones as ones,
     ones_like as ones_like,

@@ -437,8 +437,17 @@ def test_attributes_by_name():
 def test_zero_grad_forgets_gradients():
     model = nn.Linear(2, 2)
     model(ndl.ones(1, 2)).sum().backward()
+    model.zero_grad(set_to_none=False)
+    assert all(not p.grad.numpy().any() for p in model.parameters())
     model.zero_grad()
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_module_dict_gives_modules_as_attributes():
+    modules = nn.ModuleDict({"first": nn.Linear(1, 2)})
+    assert modules.first is modules["first"] and not hasattr(modules, "second")
+    with pytest.raises(AttributeError, match="ModuleDict has no module or attribute 'second'"):
+        modules.second  # noqa: B018
 
 
 def test_a_graph_older_than_its_weights_is_refused():

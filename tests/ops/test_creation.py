@@ -93,3 +93,19 @@ def test_what_cannot_be_made(make, error, text):
 
 def test_arrays_are_cast_as_astype_does():
     assert ndl.tensor(np.array([300, -1]), dtype="uint8").tolist() == [44, 255]
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multinomial_draws_by_weight(replacement):
+    weights = np.array([[1.0, 0.0, 2.0, 5.0], [3.0, 3.0, 0.0, 0.0]])
+    np.random.seed(0)
+    many = ndl.tensor(np.repeat(weights, 4000, 0))
+    drawn = ndl.multinomial(many, 2, replacement).numpy().reshape(2, 4000, 2)
+    for row, expected in zip(drawn, weights / weights.sum(1, keepdims=True), strict=True):
+        shares = np.bincount(row[:, 0], minlength=4) / 4000
+        np.testing.assert_allclose(shares, expected, atol=0.03)
+        assert (shares[expected == 0] == 0).all()
+        twice = (row[:, 0] == row[:, 1]).mean()
+        assert (twice > 0) == replacement
+    again = [ndl.multinomial(many, 1, generator=ndl.Generator(7)).numpy() for _ in range(2)]
+    np.testing.assert_array_equal(*again)

@@ -18,6 +18,7 @@ from ..dtype import DType, dtype_of, float32, int64
 from ..ndarray import creation, exchange, functions as F, intake, layout, random, select
 from ..ndarray.array import NDArray, Scalar, as_scalar, from_numpy as copy_from_numpy
 from ..ndarray.layout import Shape
+from ..ops import topk, where
 
 Device = BackendDevice | str | None
 
@@ -284,6 +285,38 @@ def randperm(
     """0 .. n-1 in random order, int64."""
     (count,) = _shape((n,), "randperm")
     return _leaf(_source(generator).permutation(count, _device(device)), False)
+
+
+def multinomial(
+    probabilities: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: random.RandomSource | None = None,
+) -> Tensor:
+    """Positions drawn by weights (C,) or (N, C), which need not sum to 1: (..., num_samples).
+
+    The largest of w / e, with e exponentially distributed, is position i with probability w_i / Σ w
+    (and so on for those that are left); with replacement, each sample has draws of its own."""
+    weights, kind = probabilities.detach(), probabilities.dtype
+    if weights.ndim not in (1, 2) or not dtype_of(kind).is_floating:
+        raise ValueError(
+            f"[multinomial] expected floating weights (C,) or (N, C), got {kind} {weights.shape}."
+        )
+    possible = (weights > 0).sum(-1).min().item() if weights.size else 0
+    if (weights < 0).any() or num_samples < 1 or possible < (1 if replacement else num_samples):
+        raise ValueError(
+            f"[multinomial] expected weights >= 0, of which at least "
+            f"{'one is' if replacement else f'{num_samples} are'} not 0, and num_samples >= 1."
+        )
+    rounds = (num_samples, *weights.shape) if replacement else weights.shape
+    even = rand(*rounds, device=weights.device, dtype=kind, generator=generator)
+    first = weights / -(1 - even).log()  # log of (0, 1]: 0 / 0 can come only from a weight of 0
+    first = where(weights > 0, first, -1.0)
+    if replacement:
+        drawn = first.argmax(-1)  # (samples, ...)
+        return drawn.permute((*range(1, drawn.ndim), 0))
+    return topk(first, num_samples)[1]
 
 
 def rand_like(a: Tensor, **options: Any) -> Tensor:

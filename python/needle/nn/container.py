@@ -82,6 +82,13 @@ class ModuleDict(Module):
     def __getitem__(self, name: str) -> Module:
         return self._dict[name]
 
+    def __getattr__(self, name: str) -> Module:
+        """A module by its name as an attribute."""
+        found: Module | None = self.__dict__.get("_dict", {}).get(name)
+        if found is None:
+            raise AttributeError(f"ModuleDict has no module or attribute {name!r}")
+        return found
+
     def __setitem__(self, name: str, module: Module) -> None:
         self._dict[name] = module
 

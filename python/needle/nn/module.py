@@ -218,10 +218,10 @@ class Module:
         """The same as setting an attribute."""
         setattr(self, name, module)
 
-    def zero_grad(self) -> None:
-        """Forget the gradients of all parameters."""
-        for parameter in self.parameters():
-            parameter.grad = None
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or make them zeros."""
+        for p in self.parameters():
+            p.grad = None if set_to_none or p.grad is None else init.zeros_like(p)
 
     # Modes ----------------------------------------------------------------------------------
 

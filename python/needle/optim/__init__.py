@@ -1,5 +1,6 @@
 """Optimizers, gradient clipping, learning-rate schedules and averaged weights."""
 
+from . import schedule as schedule
 from .adafactor import Adafactor as Adafactor
 from .adagrad import Adagrad as Adagrad
 from .adam import Adam as Adam, AdamW as AdamW
@@ -29,3 +30,5 @@ from .schedule import (
     StepLR as StepLR,
 )
 from .sgd import SGD as SGD
+
+lr_scheduler = schedule  # the name in PyTorch

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..autograd import Tensor, enable_grad, no_grad
+from ..init import zeros_like
 from .clip import clip_grad_norm_
 from .group import ParamGroup
 
@@ -117,7 +118,10 @@ class Optimizer:
         for p in self.params:
             p.grad = None
 
-    zero_grad = reset_grad
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, or make them zeros."""
+        for p in self.params:
+            p.grad = None if set_to_none or p.grad is None else zeros_like(p)
 
     def clip_grad_norm(self, max_norm: float = 0.25) -> Tensor:
         """Scale all gradients so that their common L2 norm is at most max_norm; gives the norm."""

@@ -107,6 +107,8 @@ def random(name, calls, shapes, *errors, dtype="float32"):
     return CreationRecord(name, None, calls, shapes, dtype, errors)
 
 
+WEIGHTS = ndl.tensor([[0.1, 0.0, 3.0], [1.0, 1.0, 0.0]])
+
 RANDOM = (
     random("rand", SIZES, ((2, 3), (2, 3), (), (0, 2)), *sized("rand"),
            Raises(lambda f: f(2, dtype="int32"), TypeError,
@@ -121,6 +123,12 @@ RANDOM = (
            ((2, 3), (4,), (2,)),
            Raises(lambda f: f(3, 3, (2,)), ValueError,
                   r"\[randint\] expected low < high, got 3 and 3"), dtype="int64"),
+    random("multinomial", (Call(WEIGHTS, 2), Call(WEIGHTS[0], 1), Call(WEIGHTS, 5, True)),
+           ((2, 2), (1,), (2, 5)),
+           Raises(lambda f: f(ndl.ones(2, 2, 2), 1), ValueError,
+                  r"\[multinomial\] expected floating weights \(C,\) or \(N, C\), got float32"),
+           Raises(lambda f: f(WEIGHTS, 3), ValueError, r"of which at least 3 are not 0"),
+           Raises(lambda f: f(-WEIGHTS, 1), ValueError, r"expected weights >= 0"), dtype="int64"),
     random("randperm", (Call(5), Call(0)), ((5,), (0,)), dtype="int64"),
     random("rand_like", (Call(LIKE),), ((2, 3),), dtype="float64"),
     random("randn_like", (Call(LIKE),), ((2, 3),), dtype="float64"),

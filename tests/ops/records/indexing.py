@@ -102,6 +102,8 @@ RECORDS = (
         (Call((3, 4), FLAGS, 1), Call((3, 4), FLAGS[0], 0), Call((3, 4), FLAGS, ())),
         Raises(lambda f: f(zeros(3), np.array([True, False]), 0), ValueError,
                r"\[where\] shapes .* do not broadcast"),
+        Raises(lambda f: f(zeros(3), zeros(3) == 0, 0), TypeError,
+               r"\[masked_fill\] expected a tensor of bools, got False; .* use a\.eq\(b\)"),
         dtypes=NUMBERS,
     ),
     record(

@@ -1,0 +1,100 @@
+"""PyTorch's functions that give an existing weight new values: `nn.init.normal_(w, std=0.02)`.
+
+They draw as needle.init does. A weight with two axes is a Linear's, (in, out); one with more is a
+convolution's, (out, in, *kernel), whose fans count the kernel's places.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .. import init
+from ..autograd import Tensor
+
+GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
+
+
+def _give(weight: Tensor, values: Tensor) -> Tensor:
+    weight.data = values.astype(weight.dtype)
+    return weight
+
+
+def uniform_(weight: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+    """Even between a and b."""
+    return _give(weight, init.rand(*weight.shape, low=a, high=b, device=weight.device))
+
+
+def normal_(weight: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    """Normal numbers."""
+    return _give(weight, init.randn(*weight.shape, mean=mean, std=std, device=weight.device))
+
+
+def constant_(weight: Tensor, val: float) -> Tensor:
+    """One number everywhere."""
+    return _give(weight, init.constant(*weight.shape, c=val, device=weight.device))
+
+
+def ones_(weight: Tensor) -> Tensor:
+    """1 everywhere."""
+    return constant_(weight, 1.0)
+
+
+def zeros_(weight: Tensor) -> Tensor:
+    """0 everywhere."""
+    return constant_(weight, 0.0)
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """What a nonlinearity takes away from the deviation; param is leaky_relu's slope."""
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        return math.sqrt(2 / (1 + slope**2))
+    if nonlinearity not in GAINS:
+        known = ", ".join((*GAINS, "leaky_relu"))
+        raise ValueError(f"[calculate_gain] expected one of {known}, got {nonlinearity!r}.")
+    return GAINS[nonlinearity]
+
+
+def _fans(op: str, weight: Tensor) -> tuple[int, int]:
+    """How many numbers go into each output, and out of each input."""
+    shape = weight.shape
+    if len(shape) < 2:
+        raise ValueError(f"[{op}] expected a weight with at least 2 axes, got {shape}.")
+    if len(shape) == 2:
+        return shape[0], shape[1]
+    places = math.prod(shape[2:])
+    return shape[1] * places, shape[0] * places
+
+
+def xavier_uniform_(weight: Tensor, gain: float = 1.0) -> Tensor:
+    """Even between ±gain √(6 / (fan_in + fan_out))."""
+    bound = gain * math.sqrt(6 / sum(_fans("xavier_uniform_", weight)))
+    return uniform_(weight, -bound, bound)
+
+
+def xavier_normal_(weight: Tensor, gain: float = 1.0) -> Tensor:
+    """Normal with deviation gain √(2 / (fan_in + fan_out))."""
+    return normal_(weight, 0.0, gain * math.sqrt(2 / sum(_fans("xavier_normal_", weight))))
+
+
+def _kaiming(op: str, weight: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    """The deviation: gain / √fan."""
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"[{op}] mode must be 'fan_in' or 'fan_out', got {mode!r}.")
+    fan = _fans(op, weight)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def kaiming_uniform_(
+    weight: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> Tensor:
+    """Even, with deviation gain / √fan."""
+    bound = math.sqrt(3) * _kaiming("kaiming_uniform_", weight, a, mode, nonlinearity)
+    return uniform_(weight, -bound, bound)
+
+
+def kaiming_normal_(
+    weight: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> Tensor:
+    """Normal, with deviation gain / √fan."""
+    return normal_(weight, 0.0, _kaiming("kaiming_normal_", weight, a, mode, nonlinearity))

@@ -1,0 +1,78 @@
+"""nn.init: spreads as in PyTorch, and the weight stays the same object."""
+
+import numpy as np
+import pytest
+
+import needle as ndl
+from needle import nn
+
+torch = pytest.importorskip("torch")
+
+DRAWN = [
+    ("uniform_", {"a": -2.0, "b": 3.0}),
+    ("normal_", {"mean": 1.0, "std": 0.02}),
+    ("xavier_uniform_", {"gain": 2.0}),
+    ("xavier_normal_", {}),
+    ("kaiming_uniform_", {}),
+    ("kaiming_uniform_", {"mode": "fan_out", "nonlinearity": "relu"}),
+    ("kaiming_normal_", {"a": 0.3}),
+    ("kaiming_normal_", {"nonlinearity": "tanh"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), DRAWN)
+@pytest.mark.parametrize("shape", [(300, 200), (60, 40, 5, 5)])
+def test_spread_is_pytorchs(name, options, shape):
+    np.random.seed(0)
+    torch.manual_seed(0)
+    weight = nn.Parameter(ndl.ones(*shape))
+    # A Linear's weight is (in, out) here.
+    theirs = torch.empty(shape[::-1] if len(shape) == 2 else shape)
+    getattr(torch.nn.init, name)(theirs, **options)
+    assert getattr(nn.init, name)(weight, **options) is weight
+    found = weight.numpy()
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found.std(), theirs.std().item(), rtol=0.01)
+    np.testing.assert_allclose(found.mean(), theirs.mean().item(), atol=0.02 * found.std() + 1e-3)
+    np.testing.assert_allclose(np.abs(found).max(), theirs.abs().max().item(), rtol=0.25)
+
+
+def test_constants():
+    weight = nn.Parameter(ndl.tensor(np.zeros((2, 3))))
+    assert nn.init.ones_(weight).numpy().sum() == 6 and weight.dtype == "float64"
+    assert nn.init.constant_(weight, 0.5).numpy().sum() == 3
+    assert nn.init.zeros_(weight).numpy().sum() == 0
+
+
+def test_draws_are_numpys_global_ones():
+    np.random.seed(3)
+    weight = nn.init.normal_(nn.Parameter(ndl.zeros(2, 3)), std=0.02)
+    np.random.seed(3)
+    expected = (np.random.randn(2, 3) * 0.02).astype("float32")
+    np.testing.assert_allclose(weight.numpy(), expected, rtol=1e-6)
+
+
+def test_applied_to_a_model():
+    def start(module):
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=0.02)
+            nn.init.zeros_(module.bias)
+
+    model = nn.Sequential(nn.Linear(50, 50), nn.ReLU(), nn.Linear(50, 5)).apply(start)
+    assert model[0].bias.numpy().any() == np.False_
+    np.testing.assert_allclose(model[0].weight.numpy().std(), 0.02, rtol=0.1)
+    assert len(model.parameters()) == 4
+
+
+def test_gains_are_pytorchs():
+    for name in (*nn.init.GAINS, "leaky_relu"):
+        assert nn.init.calculate_gain(name) == pytest.approx(torch.nn.init.calculate_gain(name))
+
+
+def test_errors():
+    with pytest.raises(ValueError, match=r"\[xavier_normal_\] expected a weight with at least 2"):
+        nn.init.xavier_normal_(nn.Parameter(ndl.ones(3)))
+    with pytest.raises(ValueError, match=r"\[kaiming_normal_\] mode must be 'fan_in' or"):
+        nn.init.kaiming_normal_(nn.Parameter(ndl.ones(3, 3)), mode="fan")
+    with pytest.raises(ValueError, match=r"\[calculate_gain\] expected one of linear, .*'swish'"):
+        nn.init.calculate_gain("swish")

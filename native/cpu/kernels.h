@@ -15,6 +15,39 @@ enum class ArgOp : uint8_t { argmax, argmin };
 enum class ScanOp : uint8_t { cumsum, cumprod };
 enum class ScatterOp : uint8_t { set, add };
 enum class RandomOp : uint8_t { uniform, normal };
+enum class RecurrentCell : uint8_t { tanh, relu, lstm, gru };
+
+// Attention's operands: matrices in the last two axes, the axes in front broadcast to one shape.
+struct AttentionInputs {
+  const View *q, *k, *v;  // (T, D), (S, D), (S, E)
+  const View* mask;       // (T, S): bool (which keys are seen), numbers to add, or nullptr
+  double scale;
+  bool is_causal;
+};
+struct AttentionAdjoints {
+  const View *y, *log_sums;  // forward's results, (T, E) and (T, 1)
+  const View *g, *g_log;     // and the adjoints of both
+};
+struct AttentionOutputs {
+  const View *dq, *dk, *dv;
+  const View* ds;  // (T, S): the scores', which are the mask's; or nullptr
+};
+
+// Of a recurrent cell with G gates that keeps K blocks for backward; nullptr where there is none.
+struct RecurrenceInputs {
+  const View* x;         // (T, B, G H); forward only
+  const View *h0, *c0;   // (B, H); c is an LSTM's
+  const View *w, *bias;  // (H, G H), (1, G H)
+};
+struct RecurrenceOutputs {
+  const View *h, *kept;  // (T, B, H), (T, B, K H)
+  const View* c_last;    // (B, H); forward only
+};
+struct RecurrenceAdjoints {
+  const View *g_h, *g_c;  // of h and c_last
+  const View *dx, *ds;    // (T, B, G H); ds, of what the state adds to the gates, where not dx
+  const View *dh0, *dc0;
+};
 
 struct TileProgram;  // program.h
 
@@ -52,6 +85,16 @@ struct KernelTable {
   void (*conv)(const View& out, const View& x, const View& w, const ConvWindow& window);
   void (*conv_by_data)(const View& out, const View& y, const View& w, const ConvWindow& window);
   void (*conv_by_weight)(const View& out, const View& x, const View& y, const ConvWindow& window);
+
+  // attention.cc
+  void (*attention)(const View& out, const View& log_sums, const AttentionInputs& in);
+  void (*attention_backward)(const AttentionOutputs& out, const AttentionInputs& in,
+                             const AttentionAdjoints& given);
+
+  // recurrent.cc
+  void (*recurrence)(RecurrentCell cell, const RecurrenceOutputs& out, const RecurrenceInputs& in);
+  void (*recurrence_backward)(RecurrentCell cell, const RecurrenceAdjoints& adjoints,
+                              const RecurrenceOutputs& results, const RecurrenceInputs& in);
 
   // index.cc: the indices already broadcast to out's first J axes; n_indices = K
   void (*gather)(const View& out, const View& a, const View* indices, int n_indices);

@@ -98,6 +98,57 @@ def conv_by_weight(
     dilation: tuple[int, ...],
     groups: int,
 ) -> None: ...
+def attention(
+    out: Operand,
+    log_sums: Operand,
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    mask: Operand | None,
+    scale: float,
+    causal: bool,
+) -> None: ...
+def attention_backward(
+    dq: Operand,
+    dk: Operand,
+    dv: Operand,
+    ds: Operand | None,
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    mask: Operand | None,
+    y: Operand,
+    log_sums: Operand,
+    g: Operand,
+    g_log: Operand,
+    scale: float,
+    causal: bool,
+) -> None: ...
+def recurrence(
+    cell: str,
+    h: Operand,
+    c_last: Operand | None,
+    kept: Operand,
+    x: Operand,
+    h0: Operand,
+    c0: Operand | None,
+    w: Operand,
+    bias: Operand | None,
+) -> None: ...
+def recurrence_backward(
+    cell: str,
+    dx: Operand,
+    ds: Operand | None,
+    dh0: Operand,
+    dc0: Operand | None,
+    h: Operand,
+    kept: Operand,
+    h0: Operand,
+    c0: Operand | None,
+    w: Operand,
+    g_h: Operand,
+    g_c: Operand | None,
+) -> None: ...
 def gather(out: Operand, a: Operand, indices: tuple[Operand, ...]) -> None: ...
 def scatter(name: str, out: Operand, indices: tuple[Operand, ...], a: Operand) -> None: ...
 def argsort(out: Operand, a: Operand, axis: int, descending: bool) -> None: ...

@@ -1,4 +1,7 @@
-"""Attention: tiles against the whole matrix and against PyTorch, masks, groups, memory."""
+"""Attention: tiles against the whole matrix and against PyTorch, masks, groups, memory.
+
+Tiles are 64 queries by 128 keys: 70 and 140 take more than one.
+"""
 
 import math
 
@@ -18,15 +21,7 @@ TF = torch.nn.functional
 attend, their_attend = F.scaled_dot_product_attention, TF.scaled_dot_product_attention
 
 
-@pytest.fixture(params=["one tile", "many tiles"])
-def tiles(request, monkeypatch):
-    """The usual tiles, which hold these small cases whole, and tiny ones."""
-    if request.param == "many tiles":
-        monkeypatch.setattr(A, "KEYS", 3)
-        monkeypatch.setattr(A, "SCORES", 1)  # 32 queries at least
-
-
-def qkv(batch=(2, 3), queries=37, keys=7, size=5, out=None):
+def qkv(batch=(2, 3), queries=70, keys=7, size=5, out=None):
     shapes = [(queries, size), (keys, size), (keys, size if out is None else out)]
     return [draw(*batch, *shape, seed=i) for i, shape in enumerate(shapes)]
 
@@ -52,8 +47,8 @@ def mask_of(name, queries, keys):
 @in_floats
 @on_devices
 @pytest.mark.parametrize("options", [{}, {"scale": 0.3}, {"is_causal": True}], ids=str)
-def test_against_torch(tiles, dtype, device, options):
-    for keys in (7, 37, 50):
+def test_against_torch(dtype, device, options):
+    for keys in (7, 70, 140):
         compare(
             lambda *args: attend(*args, **options),
             lambda *args: their_attend(*args, **options),
@@ -64,38 +59,38 @@ def test_against_torch(tiles, dtype, device, options):
 
 
 @pytest.mark.parametrize("name", MASKS)
-def test_masks(tiles, name):
+def test_masks(name):
     """Values and gradients, also of a mask of numbers."""
-    compare(attend, their_attend, [*qkv(), mask_of(name, 37, 7)])
+    compare(attend, their_attend, [*qkv(), mask_of(name, 70, 7)])
 
 
 @pytest.mark.parametrize("name", MASKS)
-def test_mask_and_causal(tiles, name):
+def test_mask_and_causal(name):
     """Both at once, as MultiheadAttention may have it; refused by the function, as in PyTorch."""
-    mask = mask_of(name, 37, 37)
-    seen = torch.ones(37, 37, dtype=torch.bool).tril()
+    mask = mask_of(name, 70, 70)
+    seen = torch.ones(70, 70, dtype=torch.bool).tril()
 
     def theirs(q, k, v, m):
         joint = m & seen if m.dtype is torch.bool else m + torch.where(seen, 0.0, -torch.inf)
         return their_attend(q, k, v, joint)
 
-    compare(lambda q, k, v, m: attend_both(q, k, v, m, 0.0, True), theirs, [*qkv(keys=37), mask])
-    q, k, v = map(ndl.tensor, qkv(keys=37))
+    compare(lambda q, k, v, m: attend_both(q, k, v, m, 0.0, True), theirs, [*qkv(keys=70), mask])
+    q, k, v = map(ndl.tensor, qkv(keys=70))
     with pytest.raises(ValueError, match="expected attn_mask or is_causal, got both"):
         attend(q, k, v, ndl.tensor(mask), is_causal=True)
 
 
 @pytest.mark.parametrize("batch", [(), (4,), (2, 2, 3)])
-def test_axes_in_front(tiles, batch):
+def test_axes_in_front(batch):
     compare(attend, their_attend, qkv(batch, out=4))
 
 
 @pytest.mark.parametrize(("heads", "shared"), [(6, 2), (6, 1), (4, 4)])
-@pytest.mark.parametrize("masked", [None, (37, 7), (2, 1, 37, 7), "each head"])
-def test_grouped_queries(tiles, heads, shared, masked):
-    q = draw(2, heads, 37, 5)
+@pytest.mark.parametrize("masked", [None, (70, 7), (2, 1, 70, 7), "each head"])
+def test_grouped_queries(heads, shared, masked):
+    q = draw(2, heads, 70, 5)
     k, v = draw(2, shared, 7, 5, seed=1), draw(2, shared, 7, 5, seed=2)
-    masked = (2, heads, 37, 7) if masked == "each head" else masked
+    masked = (2, heads, 70, 7) if masked == "each head" else masked
     arrays = [q, k, v] if masked is None else [q, k, v, draw(*masked, seed=3)]
     compare(
         lambda *args: attend(*args, enable_gqa=True),
@@ -104,7 +99,7 @@ def test_grouped_queries(tiles, heads, shared, masked):
     )
 
 
-def test_queries_that_see_nothing_get_zeros(tiles):
+def test_queries_that_see_nothing_get_zeros():
     q, k, v = (ndl.tensor(a, requires_grad=True) for a in qkv((1,), 4, 5))
     seen = np.ones((4, 5), bool)
     seen[1] = False
@@ -118,11 +113,11 @@ def test_queries_that_see_nothing_get_zeros(tiles):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [None, "bool", "numbers"])
-def test_equals_its_composite(tiles, causal, masked):
-    q, k, v = (ndl.tensor(a, requires_grad=True) for a in qkv(keys=37))
-    mask = None if masked is None else ndl.tensor(mask_of(masked, 37, 37))
+def test_equals_its_composite(causal, masked):
+    q, k, v = (ndl.tensor(a, requires_grad=True) for a in qkv(keys=70))
+    mask = None if masked is None else ndl.tensor(mask_of(masked, 70, 70))
     inputs = [q, k, v] if mask is None else [q, k, v, mask]
-    adjoints = [ndl.tensor(draw(2, 3, 37, n, seed=n)) for n in (5, 1)]
+    adjoints = [ndl.tensor(draw(2, 3, 70, n, seed=n)) for n in (5, 1)]
     fused = A.Attention(0.4, causal)(*inputs).tuple()
     whole = A.attention_by_definition(q, k, v, mask, scale=0.4, causal=causal)[:2]
     gradients = []
@@ -135,7 +130,7 @@ def test_equals_its_composite(tiles, causal, masked):
         assert_close(a, b)
 
 
-def test_differentiable_twice(tiles):
+def test_differentiable_twice():
     q, k, v = (ndl.tensor(a) for a in qkv((2,), 3, 4, 3))
     check_grads(attend, q, k, v)
     check_grads(lambda *x: attend(*x, is_causal=True), q, k, v)
@@ -147,7 +142,7 @@ def test_differentiable_twice(tiles):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision(dtype):
-    inputs = [ndl.tensor(a, dtype) for a in qkv(keys=37)]
+    inputs = [ndl.tensor(a, dtype) for a in qkv(keys=70)]
     exact = their_attend(*(torch.tensor(x.numpy().astype("float64")) for x in inputs))
     out = attend(*inputs)
     assert out.dtype == dtype

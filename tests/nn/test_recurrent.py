@@ -5,7 +5,9 @@ import pytest
 
 import needle as ndl
 from needle import nn
-from needle.testing import assert_close
+from needle.ndarray.sequence import CELLS
+from needle.ops import recurrent as R
+from needle.testing import assert_close, check_grads
 
 from .convert import compare_modules, draw, in_floats, on_devices
 
@@ -104,12 +106,49 @@ class Work(ndl.Observer):
 
 @kinds
 def test_one_product_for_all_inputs(kind):
-    """T steps: one matrix product for the inputs of a layer and T for the states."""
-
+    """One matrix product for the inputs of a layer; those of the states are in the recurrence."""
     layer = getattr(nn, kind)(I, H, 2)
     with Work() as work:
         layer(ndl.Tensor(draw(T, B, I)))
-    assert work.products == 2 * (1 + T)
+    assert work.products == 2
+
+
+@pytest.mark.parametrize("cell", R.STEPS)
+@in_floats
+@on_devices
+def test_recurrence_equals_its_composite(cell, dtype, device):
+    info = CELLS[cell]
+    shapes = [(T, B, info.gates * H), (B, H), (H, info.gates * H)]
+    shapes += [(B, H)] if info.has_c else [(info.gates * H,)]
+    inputs = [
+        ndl.tensor(draw(*s, seed=i), dtype, device, requires_grad=True)
+        for i, s in enumerate(shapes)
+    ]
+    c0, bias = (inputs[3], None) if info.has_c else (None, inputs[3])
+    fused = R.recurrence(cell, *inputs[:3], c0, bias)
+    whole = R.recurrence_by_definition(cell, *inputs)
+    assert len(fused) == len(whole)
+    gradients = []
+    for results in (fused, whole):
+        weighted = ((y * ndl.tensor(draw(*y.shape, seed=9), dtype, device)).sum() for y in results)
+        sum(weighted).backward()
+        gradients.append([x.grad for x in inputs])
+    for a, b in zip((*fused, *gradients[0]), (*whole, *gradients[1]), strict=True):
+        assert_close(a, b, rtol=1e-5, atol=1e-5 if dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("cell", R.STEPS)
+def test_recurrence_is_differentiable_twice(cell):
+    info = CELLS[cell]
+    shapes = [(3, 2, info.gates * 2), (2, 2), (2, info.gates * 2)]
+    shapes += [(2, 2)] if info.has_c else [(info.gates * 2,)]
+    inputs = [ndl.tensor(draw(*s, seed=i)) for i, s in enumerate(shapes)]
+
+    def states(*x):
+        c0, bias = (x[3], None) if info.has_c else (None, x[3])
+        return ndl.concatenate([y.reshape((-1,)) for y in R.recurrence(cell, *x[:3], c0, bias)], 0)
+
+    check_grads(states, *inputs)
 
 
 @kinds

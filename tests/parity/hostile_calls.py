@@ -19,7 +19,7 @@ import numpy as np
 
 from needle import _native
 from needle.backend import reference
-from needle.backend.reference import BINARY, REDUCE, UNARY
+from needle.backend.reference import BINARY, CELLS, REDUCE, UNARY
 from needle.dtype import DTYPES
 
 HUGE = (2**31, 2**40, 2**62, 2**63 - 1, 2**63, 2**64, 2**200)
@@ -206,6 +206,11 @@ KERNELS = (
     lambda h, o: _native.arg_reduce(h.name(("argmax", "argmin")), o(), o(), h.number()),
     lambda h, o: _native.scan(h.name(("cumsum", "cumprod")), o(), o(), h.number()),
     lambda h, o: _native.matmul(o(), o(), o()),
+    lambda h, o: _native.attention(*(o() for _ in range(5)), h.pick(None, o()), h.number(), True),
+    lambda h, o: _native.attention_backward(*(o() for _ in range(3)), h.pick(None, o()),
+        *(o() for _ in range(3)), h.pick(None, o()), *(o() for _ in range(4)), h.number(), False),
+    lambda h, o: _native.recurrence(h.name(CELLS), *(o() for _ in range(7)), h.pick(None, o())),
+    lambda h, o: _native.recurrence_backward(h.name(CELLS), *(o() for _ in range(11))),
     lambda h, o: _native.gather(o(), o(), h.indices()),
     lambda h, o: _native.gather(h.rows(2), h.rows(4), (h.positions(2),)),
     lambda h, o: _native.scatter("add", h.rows(4), (h.positions(2),), h.rows(2)),

@@ -27,6 +27,14 @@ void conv(const View& out, const View& x, const View& w, const ConvWindow& windo
 void conv_by_data(const View& out, const View& y, const View& w, const ConvWindow& window);
 void conv_by_weight(const View& out, const View& x, const View& y, const ConvWindow& window);
 
+void attention(const View& out, const View& log_sums, const AttentionInputs& in);
+void attention_backward(const AttentionOutputs& out, const AttentionInputs& in,
+                        const AttentionAdjoints& given);
+
+void recurrence(RecurrentCell cell, const RecurrenceOutputs& out, const RecurrenceInputs& in);
+void recurrence_backward(RecurrentCell cell, const RecurrenceAdjoints& adjoints,
+                         const RecurrenceOutputs& results, const RecurrenceInputs& in);
+
 void gather(const View& out, const View& a, const View* indices, int n_indices);
 void scatter(ScatterOp op, const View& out, const View* indices, int n_indices, const View& a);
 

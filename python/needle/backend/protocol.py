@@ -35,7 +35,12 @@ Scalar = bool | int | float
 Steps = tuple[int, ...]
 
 # What a kernel writes: the operands named here, else `out` or `outs`.
-OUTPUTS: dict[str, tuple[str, ...]] = {}
+OUTPUTS: dict[str, tuple[str, ...]] = {
+    "attention": ("out", "log_sums"),
+    "attention_backward": ("dq", "dk", "dv", "ds"),
+    "recurrence": ("h", "c_last", "kept"),
+    "recurrence_backward": ("dx", "ds", "dh0", "dc0"),
+}
 # Kernels that need what their outputs held before.
 READS_OUTPUTS = frozenset({"scatter"})
 
@@ -160,6 +165,93 @@ class Backend(Protocol):
         stride: Steps, padding: Steps, dilation: Steps, groups: int,
     ) -> None:  # fmt: skip
         """out = w, the adjoint of conv in w: at each tap, the sum of x y over what meets there."""
+
+    # sequences ------------------------------------------------------------------------------
+
+    def attention(
+        self,
+        out: Operand,
+        log_sums: Operand,
+        q: Operand,
+        k: Operand,
+        v: Operand,
+        mask: Operand | None,
+        scale: float,
+        causal: bool,
+    ) -> None:
+        """out (..., T, E) = p v and log_sums (..., T, 1) = ln Σ e^s over keys, where p = softmax(s)
+        and s = q kᵀ scale + mask, for q (..., T, D), k (..., S, D), v (..., S, E).
+
+        The mask (..., T, S) is added, or (bool) says which keys are seen; with `causal`, query i
+        sees the keys up to i. A query that sees none gets 0. The axes in front broadcast against
+        out's. log_sums and a mask of numbers are float32 for half types, which compute in it."""
+
+    def attention_backward(
+        self,
+        dq: Operand,
+        dk: Operand,
+        dv: Operand,
+        ds: Operand | None,
+        q: Operand,
+        k: Operand,
+        v: Operand,
+        mask: Operand | None,
+        y: Operand,
+        log_sums: Operand,
+        g: Operand,
+        g_log: Operand,
+        scale: float,
+        causal: bool,
+    ) -> None:
+        """The adjoints of q, k, v and (if wanted) s, given y and log_sums, which attention gave,
+        and their adjoints g and g_log:
+
+        dv = pᵀ g,  ds = p (g vᵀ - Σ g y + g_log),  dq = ds k scale,  dk = dsᵀ q scale
+
+        All outputs have the same axes in front, which those of the inputs broadcast against; ds has
+        log_sums' dtype."""
+
+    def recurrence(
+        self,
+        cell: str,
+        h: Operand,
+        c_last: Operand | None,
+        kept: Operand,
+        x: Operand,
+        h0: Operand,
+        c0: Operand | None,
+        w: Operand,
+        bias: Operand | None,
+    ) -> None:
+        """All steps of a recurrent cell with G gates: h (T, B, H) from h0 (B, H) on, where x
+        (T, B, G H) is what the inputs add to the gates, and s = h w + bias, for w (H, G H) and bias
+        (1, G H), what the state before the step does.
+
+        - "tanh", "relu" (G = 1):  h = f(x + s)
+        - "lstm" (G = 4):  i, f, g, o = σ, σ, tanh, σ of x + s,  c = f c + i g,  h = o tanh(c)
+        - "gru" (G = 3):  r, z = σ(x + s),  n = tanh(x_n + r s_n),  h = n + z (h - n)
+
+        c0 and c_last (B, H) are the LSTM's first and last c. kept (T, B, K H) is what backward
+        needs: nothing (K = 0); i, f, g, o and c (K = 5); r, z, n and s_n (K = 4). It is float32 for
+        half types, and the state is carried in float32 too."""
+
+    def recurrence_backward(
+        self,
+        cell: str,
+        dx: Operand,
+        ds: Operand | None,
+        dh0: Operand,
+        dc0: Operand | None,
+        h: Operand,
+        kept: Operand,
+        h0: Operand,
+        c0: Operand | None,
+        w: Operand,
+        g_h: Operand,
+        g_c: Operand | None,
+    ) -> None:
+        """The adjoints of x, h0, c0 and ("gru" only; for the others it is dx) of s, given h and
+        kept, which recurrence gave, and the adjoints g_h of h and g_c of c_last."""
 
     # indexing and order ---------------------------------------------------------------------
 

@@ -110,7 +110,7 @@ class Recording:
         continues: list[Value] = []
         outs: list[Operand] = []
         for i, (name, argument) in enumerate(zip(names, args, strict=True)):
-            if name not in written:
+            if name not in written or argument is None:
                 continue
             many = isinstance(argument, (tuple, list))
             made = tuple(

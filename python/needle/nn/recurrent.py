@@ -1,8 +1,9 @@
 """Recurrent networks: cells for one step, and stacks that run them over a sequence.
 
 T = time, B = batch, I = input size, H = hidden size, L = layers, R = directions (1 or 2). Sequences
-are (T, B, I), or (B, T, I) with batch_first, or (T, I) without a batch. A cell's weights are used
-as they are at each call: they may be replaced by plain tensors between calls.
+are (T, B, I), or (B, T, I) with batch_first, or (T, I) without a batch. A layer is two operators:
+one product for the inputs of all steps, and the recurrence over them. A cell's weights are used as
+they are at each call: they may be replaced by plain tensors between calls.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any, ClassVar
 
 from .. import init
 from ..autograd import Tensor
-from ..ops import chunk, concatenate, split, stack
+from ..ops import concatenate, stack
+from ..ops.recurrent import recurrence
 from . import functional as F
 from .module import Module, Parameter
 
@@ -24,6 +26,7 @@ class _Cell(Module):
 
     gates: ClassVar[int]
     states: ClassVar[int] = 1
+    rule: str  # the step, a name of ops.recurrent.STEPS
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: Any):
         self.input_size = input_size
@@ -62,9 +65,26 @@ class _Cell(Module):
             return self.bias_ih if self.bias_hh is None else self.bias_hh
         return self.bias_ih + self.bias_hh
 
-    def step(self, x: Tensor, state: State) -> State:
-        """The next state, from the input's part of the gates (B, gates H)."""
-        raise TypeError(f"[{type(self).__name__}] has no step.")
+    def state_bias(self) -> Tensor | None:
+        """What is not in the input's part."""
+        return None
+
+    def run(self, x: Tensor, state: State, reverse: bool = False) -> tuple[Tensor, State]:
+        """All steps of (T, B, I), or from the last to the first: (T, B, H) and the last state."""
+        x = self.from_input(x)
+        h0, c0 = state if self.states == 2 else (state[0], None)
+        ordered = x.flip(0) if reverse else x
+        outputs, *c = recurrence(self.rule, ordered, h0, self.W_hh, c0, self.state_bias())
+        return outputs.flip(0) if reverse else outputs, (outputs[-1], *c)
+
+    def next_state(self, x: Tensor, state: State | None) -> State:
+        """One step of (B, I)."""
+        if x.ndim != 2:
+            raise ValueError(
+                f"[{type(self).__name__}] expected inputs (batch, {self.input_size}), got "
+                f"{x.shape}; run a sequence with the layer, not with its cell."
+            )
+        return self.run(x.expand_dims(0), self.zero_state(x) if state is None else state)[1]
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}, bias={self.bias_ih is not None}"
@@ -89,14 +109,10 @@ class RNNCell(_Cell):
                 f"[RNNCell] nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}."
             )
         super().__init__(input_size, hidden_size, bias, device, dtype)
-        self.nonlinearity = nonlinearity
-
-    def step(self, x: Tensor, state: State) -> State:
-        y = x + state[0] @ self.W_hh
-        return (y.tanh() if self.nonlinearity == "tanh" else y.relu(),)
+        self.nonlinearity = self.rule = nonlinearity
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
-        return self.step(self.from_input(x), self.zero_state(x) if h is None else (h,))[0]
+        return self.next_state(x, None if h is None else (h,))[0]
 
 
 class LSTMCell(_Cell):
@@ -104,6 +120,7 @@ class LSTMCell(_Cell):
 
     gates = 4
     states = 2
+    rule = "lstm"
 
     def __init__(
         self,
@@ -115,14 +132,8 @@ class LSTMCell(_Cell):
     ):
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
-    def step(self, x: Tensor, state: State) -> State:
-        h, c = state
-        i, f, g, o = chunk(x + h @ self.W_hh, 4, -1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        return o.sigmoid() * c.tanh(), c
-
     def forward(self, x: Tensor, h: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        h_next, c_next = self.step(self.from_input(x), self.zero_state(x) if h is None else h)
+        h_next, c_next = self.next_state(x, h)
         return h_next, c_next
 
 
@@ -132,6 +143,7 @@ class GRUCell(_Cell):
     and x_n, h_n are the last blocks of x W_ih + b_ih and of h W_hh + b_hh."""
 
     gates = 3
+    rule = "gru"
 
     def __init__(
         self,
@@ -146,24 +158,15 @@ class GRUCell(_Cell):
     def input_bias(self) -> Tensor | None:
         return self.bias_ih  # bias_hh stands inside the product with r
 
-    def step(self, x: Tensor, state: State) -> State:
-        (h,) = state
-        from_state = h @ self.W_hh
-        if self.bias_hh is not None:
-            from_state = from_state + self.bias_hh
-        x_r, x_z, x_n = chunk(x, 3, -1)
-        h_r, h_z, h_n = chunk(from_state, 3, -1)
-        z = (x_z + h_z).sigmoid()
-        n = (x_n + (x_r + h_r).sigmoid() * h_n).tanh()
-        return (n + z * (h - n),)
+    def state_bias(self) -> Tensor | None:
+        return self.bias_hh
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
-        return self.step(self.from_input(x), self.zero_state(x) if h is None else (h,))[0]
+        return self.next_state(x, None if h is None else (h,))[0]
 
 
 class _Recurrent(Module):
-    """Layers of cells, one or (bidirectional) two in each. The input's part of all steps is one
-    product per layer."""
+    """Layers of cells, one or (bidirectional) two in each."""
 
     cells_name: ClassVar[str]  # the attribute that lists the cells: layer by layer, then direction
 
@@ -212,8 +215,8 @@ class _Recurrent(Module):
             for direction in range(self.directions):
                 i = layer * self.directions + direction
                 state = cells[i].zero_state(x) if states is None else tuple(s[i] for s in states)
-                steps, final = _unroll(cells[i], x, state, reverse=direction == 1)
-                outputs.append(stack(steps, 0))
+                output, final = cells[i].run(x, state, reverse=direction == 1)
+                outputs.append(output)
                 finals.append(final)
             x = outputs[0] if len(outputs) == 1 else concatenate(outputs, -1)
             if self.dropout and layer < self.num_layers - 1:
@@ -247,16 +250,6 @@ class _Recurrent(Module):
         ]
         sizes = f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
         return ", ".join([sizes, *changed])
-
-
-def _unroll(cell: _Cell, x: Tensor, state: State, reverse: bool) -> tuple[list[Tensor], State]:
-    """The cell over all steps of (T, B, I), or from the last to the first."""
-    parts = split(cell.from_input(x), 0).tuple()
-    outputs = []
-    for part in reversed(parts) if reverse else parts:
-        state = cell.step(part, state)
-        outputs.append(state[0])
-    return outputs[::-1] if reverse else outputs, state
 
 
 class RNN(_Recurrent):

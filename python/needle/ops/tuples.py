@@ -80,7 +80,7 @@ class PartialTuple(TensorTuple):
     def complete(self) -> TensorTuple:
         """With zeros where nothing was given."""
         elements = (
-            self.parts[i] if i in self.parts else zeros_like(tuple_get_item(self.whole, i))
+            self.parts[i] if i in self.parts else _zeros(tuple_get_item(self.whole, i))
             for i in range(len(self.whole))
         )
         return make_tuple(*elements)
@@ -90,6 +90,15 @@ class PartialTuple(TensorTuple):
 
     def realize_cached_data(self) -> Any:
         return self.complete().realize_cached_data()
+
+
+def _zeros(x: Tensor) -> Tensor:
+    """Zeros of x's shape that take no memory: one element, broadcast."""
+    if x.cached_data is None:
+        return zeros_like(x)
+    zero = F.full_like(x.cached_data, 0, shape=())
+    zeros: Tensor = Tensor.make_const(F.broadcast_to(zero, x.shape))
+    return zeros
 
 
 def add_tuples(a: TensorTuple, b: TensorTuple) -> TensorTuple:

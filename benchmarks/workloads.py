@@ -1,7 +1,7 @@
 """Whole training steps, each network written once for both libraries: `make(nn, F)`.
 
-ResNet-18 on 32 x 32 pictures (batch 32), an LSTM language model and a small GPT. needle's module
-gets PyTorch's weights, so that losses can be compared.
+An MLP and ResNet-9, which are small; ResNet-18 on 32 x 32 pictures (batch 32), an LSTM language
+model and a small GPT. needle's module gets PyTorch's weights, so that losses can be compared.
 """
 
 from __future__ import annotations
@@ -28,6 +28,42 @@ class Workload(NamedTuple):
 
 
 # Networks ---------------------------------------------------------------------------------------
+
+
+def mlp_resnet(nn: Any, F: Any) -> Module:
+    """Three residual blocks of 100 on pictures of 784, with dropout."""
+
+    class Residual(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            first = [nn.Linear(100, 50), nn.BatchNorm1d(50), nn.ReLU(), nn.Dropout(0.1)]
+            self.body = nn.Sequential(*first, nn.Linear(50, 100), nn.BatchNorm1d(100))
+
+        def forward(self, x: Any) -> Any:
+            return F.relu(self.body(x) + x)
+
+    blocks = [Residual() for _ in range(3)]
+    return nn.Sequential(nn.Linear(784, 100), nn.ReLU(), *blocks, nn.Linear(100, 10))
+
+
+def resnet9(nn: Any, F: Any) -> Module:
+    """The course's ResNet-9 on 32 x 32 pictures."""
+
+    def conv(i: int, o: int, size: int, stride: int) -> list[Module]:
+        return [nn.Conv2d(i, o, size, stride, (size - 1) // 2), nn.BatchNorm2d(o), nn.ReLU()]
+
+    class Residual(nn.Module):  # type: ignore[misc]
+        def __init__(self, wide: int):
+            super().__init__()
+            self.body = nn.Sequential(*conv(wide, wide, 3, 1), *conv(wide, wide, 3, 1))
+
+        def forward(self, x: Any) -> Any:
+            return self.body(x) + x
+
+    layers = [*conv(3, 16, 7, 4), *conv(16, 32, 3, 2), Residual(32)]
+    layers += [*conv(32, 64, 3, 2), *conv(64, 128, 3, 2), Residual(128)]
+    head = [nn.Flatten(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)]
+    return nn.Sequential(*layers, *head)
 
 
 def resnet18(nn: Any, F: Any) -> Module:
@@ -131,6 +167,19 @@ def workloads() -> list[Workload]:
     ]
 
 
+def all_workloads() -> list[Workload]:
+    """Two small ones besides."""
+    rng = np.random.default_rng(1)
+    digits = rng.standard_normal((100, 784), dtype=np.float32)
+    pictures = rng.standard_normal((128, 3, 32, 32), dtype=np.float32)
+    adam = {"lr": 1e-3}
+    return [
+        Workload("mlp", mlp_resnet, digits, rng.integers(0, 10, 100), "Adam", adam),
+        Workload("resnet9", resnet9, pictures, rng.integers(0, 10, 128), "Adam", adam),
+        *workloads(),
+    ]
+
+
 # Steps ------------------------------------------------------------------------------------------
 
 
@@ -145,19 +194,66 @@ def torch_model(work: Workload) -> Module:
     return model
 
 
-def torch_step(work: Workload, model: Module) -> Step:
-    """One eager training step."""
-    optimizer = getattr(torch.optim, work.optimizer)(model.parameters(), **work.options)
+def torch_step(work: Workload, model: Module, how: str = "eager") -> Step:
+    """One training step: eager, fused (the update in one call), compile (forward and backward as
+    one graph), compile_cl (the same in channels-last order), whole (the update too)."""
+    options: dict[str, Any] = dict(work.options)
+    if how != "eager":
+        options["fused"] = True
     x, y = torch.tensor(work.inputs), torch.tensor(work.targets).reshape(-1)
+    if how == "compile_cl":
+        model = model.to(memory_format=torch.channels_last)
+        x = x.contiguous(memory_format=torch.channels_last)
+
+    def loss_of(x: Any, y: Any) -> Any:
+        return torch.nn.functional.cross_entropy(model(x), y)
+
+    if how == "whole":
+        return _whole_step(work, model, loss_of, x, y)
+    optimizer = getattr(torch.optim, work.optimizer)(model.parameters(), **options)
+    forward = torch.compile(loss_of) if how.startswith("compile") else loss_of
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss = forward(x, y)
         loss.backward()
         optimizer.step()
         return float(loss.item())
 
     return step
+
+
+def _whole_step(work: Workload, model: Module, loss_of: Any, x: Any, y: Any) -> Step:
+    """Forward, backward and Adam's update as one compiled graph."""
+    torch._dynamo.config.trace_autograd_ops = True
+    params = list(model.parameters())
+    means, squares = ([torch.zeros_like(p) for p in params] for _ in range(2))
+    count = torch.zeros(())
+    lr, decay = work.options["lr"], work.options.get("weight_decay", 0.0)
+
+    def whole(x: Any, y: Any) -> Any:
+        loss = loss_of(x, y)
+        gradients = torch.autograd.grad(loss, params)
+        with torch.no_grad():
+            count.add_(1)
+            first, second = 1 - 0.9**count, 1 - 0.999**count
+            for p, g, m, v in zip(params, gradients, means, squares, strict=True):
+                if decay:
+                    p.mul_(1 - lr * decay)
+                m.mul_(0.9).add_(g, alpha=0.1)
+                v.mul_(0.999).addcmul_(g, g, value=0.001)
+                p.sub_(lr * (m / first) / ((v / second).sqrt() + 1e-8))
+        return loss.detach()
+
+    compiled = torch.compile(whole, fullgraph=True)
+    return lambda: float(compiled(x, y).item())
+
+
+def without_dropout(model: Module) -> None:
+    """Dropout with probability 0, so that two libraries compute the same."""
+    for _, module in model.named_modules():
+        if type(module).__name__ == "Dropout":
+            module.p = 0.0
 
 
 def needle_model(work: Workload, theirs: Module) -> Module:
@@ -168,19 +264,20 @@ def needle_model(work: Workload, theirs: Module) -> Module:
     return ours
 
 
-def needle_step(work: Workload, model: Module) -> Step:
+def needle_step(work: Workload, model: Module, compiled: bool = False) -> Step:
     """The same step."""
     optimizer = getattr(ndl.optim, work.optimizer)(model.parameters(), **work.options)
     x, y = ndl.tensor(work.inputs), ndl.tensor(work.targets.reshape(-1))
 
-    def step() -> float:
+    def train(x: Any, y: Any) -> Any:
         optimizer.reset_grad()
         loss = ndl.nn.functional.cross_entropy(model(x), y)
         loss.backward(create_graph=False)
         optimizer.step()
-        return float(loss.item())
+        return loss
 
-    return step
+    step = ndl.jit(train) if compiled else train
+    return lambda: float(step(x, y).item())
 
 
 def _pairs(ours: Module, theirs: Module) -> Iterator[tuple[Any, Any]]:

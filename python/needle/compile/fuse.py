@@ -35,8 +35,14 @@ class Group:
         self.row = 0 if piece is None else piece.row
         self.made = {o.value: i for i, o in enumerate(node.outs)}
         self.needs: set[Group] = set()
-        self.behind = 0  # the groups that it depends on, as bits by `index`
-        self.index = number
+        self.joined: Group | None = None  # what it has become a part of
+
+    def now(self) -> Group:
+        """The group that it is part of by now."""
+        group = self
+        while group.joined is not None:
+            group = group.joined
+        return group
 
     @property
     def values(self) -> Iterator[tuple[Value, Access, str, Piece]]:
@@ -96,13 +102,11 @@ class Fusion:
             source = self.groups.get(value)
             if source is not None:
                 group.needs.add(source)
-        for source in group.needs:
-            group.behind |= source.behind | 1 << source.index
         for out in node.outs:
             self.groups[out.value] = group
         if piece is not None:
-            for source in sorted(group.needs, key=lambda g: -g.index):
-                if source.pieces and source in group.needs and self._may_join(source, group):
+            for source in sorted(group.needs, key=lambda g: -g.numbers[-1]):
+                if source.pieces and source.joined is None and self._may_join(source, group):
                     group = self._join(source, group)
 
     # May two groups be one? -----------------------------------------------------------------
@@ -130,10 +134,8 @@ class Fusion:
         return self._operands(a, b) <= MOST_OPERANDS
 
     def _is_between(self, a: Group, b: Group) -> bool:
-        """Is there a call that needs a and that b needs?"""
-        return any(g is not a and g.behind >> a.index & 1 for g in b.needs) or any(
-            g is not b and g.behind >> b.index & 1 for g in a.needs
-        )
+        """Is there a call that needs one of them and that the other needs?"""
+        return _leads(a, b) or _leads(b, a)
 
     def _operands(self, a: Group, b: Group) -> int:
         numbers = {*a.numbers, *b.numbers}
@@ -158,29 +160,23 @@ class Fusion:
         a.pieces = sorted(a.pieces + b.pieces, key=lambda p: order[id(p.node)])
         for value, *_ in b.values:
             self.groups[value] = a
-        a.needs = (a.needs | b.needs) - {a, b}
-        self.all.remove(b)
-        bit_a, bit_b = 1 << a.index, 1 << b.index
-        a.behind = (a.behind | b.behind) & ~bit_a & ~bit_b
-        for group in self.all:
-            if group is not a and group.behind & (bit_a | bit_b):
-                group.behind |= a.behind | bit_a
-                group.behind &= ~bit_b
-                if b in group.needs:
-                    group.needs.discard(b)
-                    group.needs.add(a)
+        b.joined = a
+        a.needs = {g.now() for g in a.needs | b.needs} - {a}
         return a
 
     # Calls ----------------------------------------------------------------------------------
 
     def _ordered(self) -> list[Node]:
         """The groups' calls, each after what it needs, else as late as its last piece was."""
-        waiting = {g: len(g.needs) for g in self.all}
+        groups = [g for g in self.all if g.joined is None]
         users: dict[Group, list[Group]] = {}
-        for group in self.all:
-            for source in group.needs:
+        waiting: dict[Group, int] = {}
+        for group in groups:
+            needs = {g.now() for g in group.needs} - {group}
+            waiting[group] = len(needs)
+            for source in needs:
                 users.setdefault(source, []).append(group)
-        ready = [(g.numbers[-1], i, g) for i, g in enumerate(self.all) if not g.needs]
+        ready = [(g.numbers[-1], i, g) for i, g in enumerate(groups) if not waiting[g]]
         heapq.heapify(ready)
         nodes: list[Node] = []
         while ready:
@@ -225,6 +221,25 @@ class Fusion:
         first = group.nodes[-1]
         args = (typed, tuple(outs), tuple(ins), inner)
         return Node("run", args, tuple(outs), first.device, source=first.source)
+
+
+def _leads(a: Group, b: Group) -> bool:
+    """Does b need a by way of a third group? Only groups with calls after a's first can."""
+    first = a.numbers[0]
+    pending = [g for g in (n.now() for n in b.needs) if g is not a and g is not b]
+    seen: set[Group] = set()
+    while pending:
+        group = pending.pop()
+        if group in seen or group.numbers[-1] < first:
+            continue
+        seen.add(group)
+        for source in group.needs:
+            source = source.now()
+            if source is a:
+                return True
+            if source is not b:
+                pending.append(source)
+    return False
 
 
 def _first(pair: tuple[int, Node]) -> int:

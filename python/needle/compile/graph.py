@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..backend import BackendDevice
@@ -93,7 +94,7 @@ class Node:
     continues: tuple[Value, ...] = ()  # former values of the memory that is written
     source: str = ""  # the user's line
 
-    @property
+    @cached_property
     def ins(self) -> tuple[Operand, ...]:
         """The operands that are read, in order."""
         outs = {id(out) for out in self.outs}
@@ -129,13 +130,15 @@ def _type(operand: Operand) -> str:
     return f"{operand.dtype}[{', '.join(map(str, operand.shape))}]"
 
 
-def operands(args: Any) -> Iterator[Operand]:
+def operands(args: tuple[Any, ...]) -> list[Operand]:
     """All operands in nested tuples."""
-    if isinstance(args, Operand):
-        yield args
-    elif isinstance(args, tuple):
-        for item in args:
-            yield from operands(item)
+    found: list[Operand] = []
+    for item in args:
+        if isinstance(item, Operand):
+            found.append(item)
+        elif isinstance(item, tuple):
+            found += operands(item)
+    return found
 
 
 def map_operands(args: Any, change: Callable[[Operand], Any]) -> Any:

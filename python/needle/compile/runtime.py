@@ -318,7 +318,7 @@ def compile_calls(plan: Plan) -> Any:
 
 def native_sequence(plan: Plan) -> Sequence:
     sequence = Sequence()
-    written = {place.slot for v, place in plan.places.items() if v in _written(plan)}
+    written = {plan.places[out.value].slot for node in plan.nodes for out in node.outs}
     for slot in range(plan.num_slots):
         sequence.placeholder(slot, 0, 0, "uint8", slot in written)
     stand_ins: dict[Value, Any] = {}
@@ -339,10 +339,6 @@ def native_sequence(plan: Plan) -> Sequence:
     finally:
         sequence.stop()
     return sequence
-
-
-def _written(plan: Plan) -> set[Value]:
-    return {out.value for node in plan.nodes for out in node.outs}
 
 
 class Interpreted:

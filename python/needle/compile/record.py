@@ -109,16 +109,18 @@ class Recording:
         ]
         continues: list[Value] = []
         outs: list[Operand] = []
+
+        def write(argument: Any) -> Any:
+            if isinstance(argument, (tuple, list)):
+                return tuple(write(a) for a in argument)
+            if argument is None:  # an output that is not wanted
+                return None
+            outs.append(self._written(argument, kernel in READS_OUTPUTS, continues))
+            return outs[-1]
+
         for i, (name, argument) in enumerate(zip(names, args, strict=True)):
-            if name not in written or argument is None:
-                continue
-            many = isinstance(argument, (tuple, list))
-            made = tuple(
-                self._written(a, kernel in READS_OUTPUTS, continues)
-                for a in (argument if many else (argument,))
-            )
-            outs.extend(made)
-            inputs[i] = made if many else made[0]
+            if name in written:
+                inputs[i] = write(argument)
         self.graph.nodes.append(
             Node(kernel, tuple(inputs), tuple(outs), device, tuple(continues), user_line())
         )

@@ -226,10 +226,24 @@ def test_memory_is_reused_when_nobody_else_sees_it():
     def f():
         w.data = w + 1
 
-    f()
     place = w.realize_cached_data()._handle.ptr()
     f()
+    f()
     assert w.realize_cached_data()._handle.ptr() == place and w.numpy()[0] == 3
+
+
+def test_gradients_reuse_their_memory():
+    w = ndl.tensor(np.ones(1000, np.float32), requires_grad=True)
+
+    @ndl.jit
+    def f(x):
+        (w * x).sum().backward()
+
+    f(ndl.tensor([1.0]))
+    grad, place = id(w.grad), w.grad.realize_cached_data()._handle.ptr()
+    f(ndl.tensor([2.0]))
+    assert (id(w.grad), w.grad.realize_cached_data()._handle.ptr()) == (grad, place)
+    assert w.grad.numpy()[0] == 2.0
 
 
 def test_writing_in_place_is_seen_by_all_views():

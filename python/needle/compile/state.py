@@ -91,12 +91,18 @@ class State:
         self.handle = handle
         self.real = real  # keeps it alive, and its id unique, while the function is traced
         self.value = handle.value  # what it holds when a call starts
-        self.cells: list[tuple[Cell, NDArray]] = []  # with the array that each had then
+        self.cells: list[Cell] = []
+        self.arrays: list[NDArray] = []  # that each cell had then
 
     @property
     def is_mutated(self) -> bool:
         """Was it written in place, so that all who share it must see that?"""
         return self.handle.value is not self.value
+
+    def release(self) -> None:
+        """Let go of the memory: its tensors alone shall hold it."""
+        self.real = None
+        self.arrays.clear()
 
 
 class Found:
@@ -156,7 +162,8 @@ class Tracked:
         if state is None:
             handle = self.recording.new_input(real._handle.size, real.dtype, STATE)
             state = self.states[id(real._handle)] = State(handle, real._handle)
-        state.cells.append((cell, real))
+        state.cells.append(cell)
+        state.arrays.append(real)
         handle = state.handle
         stand_in = make_view(real.shape, real.strides, real.offset, real.dtype, real.device, handle)
         found = self.found[id(tensor)] = Found(cell, tensor, real, stand_in)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from .. import facts
@@ -73,6 +74,17 @@ class Trace:
     advances: list[tuple[Any, int]]  # and how many words a call draws
     default_generator: Any
     escaped: bool
+
+    @cached_property
+    def assigned(self) -> list[Any]:
+        """The tensors from outside whose data is replaced."""
+        cells = [o.target for o in self.outputs if o.kind == DATA and isinstance(o.target, Cell)]
+        return [cell.tensor() for cell in cells]
+
+    @cached_property
+    def mutated(self) -> list[Output]:
+        """The memory that is written in place."""
+        return [o for o in self.outputs if o.kind == MEMORY]
 
 
 @contextmanager
@@ -249,7 +261,7 @@ def _state_writes(tracked: Tracked) -> list[Output]:
             written.append(_output(GRADIENT, Cell(tensor, True), data, recording))
     for state in tracked.states.values():
         if state.is_mutated:
-            device = state.cells[0][1].device
+            device = state.arrays[0].device
             assert state.handle.value is not None
             written.append(Output(MEMORY, state, whole(state.handle.value), device))
     return written

@@ -107,3 +107,12 @@ def test_broken_graphs_are_found():
     late = Node("copy", (call.outs[0], whole(y)), call.outs, ndl.cpu())
     with pytest.raises(GraphError, match="before it is written"):
         verify(graph.with_nodes([late]))
+
+
+def test_numbers_are_computed_now():
+    graph = simplify(traced(ndl.grad(lambda x, y: (x - y).square().mean()), (4,), (4,)))
+    assert lines(graph)[2:] == [
+        "%3: float32[4] = binary(subtract, %0, %1)",
+        "%10: float32[4] = binary(multiply, 0.5, %3)",
+        "return %10",
+    ]

@@ -326,16 +326,21 @@ class _Writer:
             else e
             for e, k in zip(piece.inputs, piece.input_kinds, strict=True)
         ]
-        symbols = [self._symbol(e, self._kind_of(e)) for e in entries]
-        kinds = [s.kind for s in symbols if isinstance(s, Symbol)]
-        if full not in kinds and any(k != ROW for k in piece.input_kinds):
-            symbols = [self._widened(e, s, full) for e, s in zip(entries, symbols, strict=True)]
+        kinds = [self._kind_of(e) for e in entries]
+        if full not in kinds and ROW not in piece.input_kinds and self._needs_all(piece):
+            # Its result has an element for each, so at least one operand is read for each.
+            kinds = [full if self._is_loaded(e) else k for e, k in zip(entries, kinds, strict=True)]
+        symbols = [self._symbol(e, k) for e, k in zip(entries, kinds, strict=True)]
         for out, symbol in zip(piece.outputs, piece.emit(self.builder, symbols), strict=True):
             self.symbols[out.value] = symbol
 
     def _kind_of(self, entry: Any) -> str:
         """The narrowest kind that has all elements of an access."""
         if not isinstance(entry, Access):
+            return "scalar"
+        if entry.value in self.symbols:
+            return self.symbols[entry.value].kind
+        if not self._is_loaded(entry):
             return "scalar"
         inner = count_of(self.group.space, self.group.row) or 0
         outer = len(entry.steps) - inner
@@ -353,13 +358,21 @@ class _Writer:
             return typed_constant(self.builder, number, entry.value.dtype)
         return self.loads.get(self.builder, entry, kind)
 
-    def _widened(self, entry: Any, symbol: Any, kind: str) -> Any:
-        """An operand from memory, read for every element: its piece stores one result for each."""
+    def _is_loaded(self, entry: Any) -> bool:
+        """Does an operand come from memory?"""
         if not isinstance(entry, Access) or entry.value in self.symbols:
-            return symbol
-        if self.fusion._number(entry) is not None:
-            return symbol
-        return self.loads.get(self.builder, entry, kind)
+            return False
+        return self.fusion._number(entry) is None
+
+    def _needs_all(self, piece: Piece) -> bool:
+        """Is a result stored or summed, so that an element is needed for each position?"""
+        numbers = set(self.group.numbers)
+        for out in piece.outputs:
+            users = self.fusion.users.get(out.value, set())
+            nodes = [self.fusion.graph.nodes[i] for i in users & numbers]
+            if users - numbers or any(n.kernel in ("reduce", "run") for n in nodes):
+                return True
+        return False
 
 
 def fuse(graph: Graph) -> Graph:

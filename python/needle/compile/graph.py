@@ -63,7 +63,9 @@ class Operand(NamedTuple):
         return self.size == self.value.size
 
     def is_compact(self) -> bool:
-        return self.is_whole() and self.strides == compact_strides(self.shape)
+        """All of its value in C order; an axis of size 1 has no step."""
+        steps = zip(self.shape, self.strides, compact_strides(self.shape), strict=True)
+        return self.is_whole() and all(n == 1 or s == c for n, s, c in steps)
 
     def __repr__(self) -> str:
         text = f"{self.value}"
@@ -117,6 +119,12 @@ class Node:
         inputs = ", ".join(_text(a) for a in self.args if id(a) not in outs and a is not self.outs)
         results = ", ".join(f"{o}: {_type(o)}" for o in self.outs)
         onto = f" onto {', '.join(map(str, self.continues))}" if self.continues else ""
+        if self.kernel == "run":  # the program's text has a line per instruction
+            program, _, ins, inner = self.args
+            title, *body = program.text.splitlines()
+            given = ", ".join(map(str, ins))
+            name = title.partition("(")[0]
+            return "\n".join([f"{results} = run {name}({given}), rows of {inner} axes", *body])
         return f"{results} = {self.kernel}({inputs}){onto}"
 
 

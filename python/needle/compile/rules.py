@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..backend.protocol import Scalar
-from .graph import Node, Operand, Value
+from ..ndarray.array import NDArray, empty, full
+from .graph import Node, Operand, Value, map_operands
 
 Made = dict[Value, Node]
 Rule = Callable[[Node, Made], Node | None]
@@ -83,6 +84,41 @@ def square(node: Node, made: Made) -> Node | None:
     return None
 
 
+def subtraction(node: Node, made: Made) -> Node | None:
+    """x + (-y) -> x - y"""
+    name, out, a, b = node.args
+    if name != "add":
+        return None
+    for x, other in ((a, b), (b, a)):
+        maker = made.get(other.value) if isinstance(other, Operand) else None
+        if maker is None or maker.kernel != "unary" or maker.args[0] != "negative":
+            continue
+        if other == maker.outs[0]:
+            args = ("subtract", out, x, maker.args[2])
+            return Node("binary", args, node.outs, node.device, source=node.source)
+    return None
+
+
+def of_numbers(node: Node, made: Made) -> Node | None:
+    """f(an array of one number, ...) -> an array of one number"""
+    out = node.outs[0]
+    numbers = [constant_of(x, made) for x in node.ins]
+    if None in numbers or not node.ins or not out.is_whole():
+        return None
+    device = node.device
+    rest = iter(numbers)
+
+    def one(x: Operand) -> NDArray:
+        return empty((), x.dtype, device) if x is out else full((), next(rest), x.dtype, device)  # type: ignore[arg-type]
+
+    arguments = map_operands(node.args, one)
+    getattr(device.mod, node.kernel)(*arguments)
+    result = arguments[node.args.index(out)].item()
+    return Node("fill", (out, result), node.outs, device, source=node.source)
+
+
 RULES: dict[str, tuple[Rule, ...]] = {
-    "binary": (binary_identity, binary_with_number, square),
+    "unary": (of_numbers,),
+    "binary": (of_numbers, binary_identity, binary_with_number, square, subtraction),
+    "copy": (of_numbers,),
 }

@@ -120,4 +120,5 @@ NB_MODULE(_native, m) {
   needle::bind_networks(m);
   needle::bind_exchange(m);
   needle::bind_dlpack(m);
+  needle::bind_objects(m);
 }

@@ -26,6 +26,15 @@ struct Site {
   const char* role;
 };
 
+// What ArrayBase, the base class of arrays, holds; null until it is set.
+struct ArrayFields {
+  PyObject_HEAD PyObject *shape, *strides, *offset, *dtype, *device, *handle;
+  PyObject* weak_references;
+};
+
+// The fields of an array; null for an operand of another class.
+const ArrayFields* array_fields(nb::handle object);
+
 struct Operand {
   View view;
   nb::object handle;  // the Buffer, kept alive while the kernel runs
@@ -42,6 +51,9 @@ const char* dtype_name(DType dtype);
 DType read_dtype(nb::handle name, Site site);
 int64_t read_int(nb::handle value, Site site, const char* what);
 nb::object make_tuple(const int64_t* values, int count);
+
+// Reads a tuple of sizes, all checked; true if one is 0.
+bool read_shape(nb::handle tuple, View& view, Site site);
 
 Operand read_operand(nb::handle object, Site site);
 Operand read_output(nb::handle object, Site site);  // writable, and no element twice
@@ -129,5 +141,6 @@ void bind_programs(nb::module_& m);
 void bind_networks(nb::module_& m);
 void bind_exchange(nb::module_& m);
 void bind_dlpack(nb::module_& m);
+void bind_objects(nb::module_& m);
 
 }  // namespace needle

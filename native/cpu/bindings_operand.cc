@@ -176,19 +176,29 @@ nb::object adopt_buffer(Buffer&& buffer) { return nb::cast(std::move(buffer)); }
 
 nb::object new_buffer(int64_t size, DType dtype) { return adopt_buffer(Buffer(size, dtype)); }
 
+bool read_shape(nb::handle tuple, View& view, Site site) {
+  view.ndim = read_tuple(tuple, view.shape, site, "shape");
+  return check_shape(view, site);
+}
+
 Operand read_operand(nb::handle object, Site site) {
   Operand operand;
   View& view = operand.view;
-  operand.handle = attribute(object, names().handle, site);
+  const ArrayFields* const fields = array_fields(object);
+  const auto read = [&](PyObject* field, const nb::object& name) {
+    return field != nullptr ? nb::borrow(field) : attribute(object, name, site);
+  };
+  operand.handle = read(fields ? fields->handle : nullptr, names().handle);
   const Buffer& buffer = buffer_of(operand.handle, site);
-  const nb::object shape = attribute(object, names().shape, site);
-  const nb::object strides = attribute(object, names().strides, site);
+  const nb::object shape = read(fields ? fields->shape : nullptr, names().shape);
+  const nb::object strides = read(fields ? fields->strides : nullptr, names().strides);
   view.ndim = read_tuple(shape, view.shape, site, "shape");
   const int count = read_tuple(strides, view.strides, site, "strides");
   if (count != view.ndim) {
     raise_value(site, "shape has %d axes and strides %d", view.ndim, count);
   }
-  const int64_t offset = read_int(attribute(object, names().offset, site), site, "offset");
+  const nb::object start = read(fields ? fields->offset : nullptr, names().offset);
+  const int64_t offset = read_int(start, site, "offset");
 
   view.dtype = buffer.dtype();
   view.data = buffer.data();

@@ -3,8 +3,8 @@
 The kernels are those of `backend/protocol.py`, which says what they mean.
 """
 
-from collections.abc import Sequence as Items
-from typing import Any, final
+from collections.abc import Callable, Sequence as Items
+from typing import Any, TypeVar, final
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from .backend.program import TypedProgram
 from .backend.protocol import Operand, Scalar
 
 __version__: str
+
+A = TypeVar("A", bound="ArrayBase")
+N = TypeVar("N", bound="NodeBase")
 
 # Memory
 
@@ -191,3 +194,53 @@ class BufferExporter:
     """Base class: memoryview(x) shows x._export_buffer()."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class ArrayBase(BufferExporter):
+    """The fields of an array."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: Any
+    device: Any
+    _handle: Any
+
+class NodeBase(BufferExporter):
+    """The fields of a value in the graph."""
+
+    op: Any
+    inputs: Any
+    cached_data: Any
+    requires_grad: bool
+    grad: Any
+    _stamp: int
+
+    def _init(self, op: Any, inputs: Any, cached_data: Any, requires_grad: bool, /) -> None:
+        """Sets the fields, and numbers and counts the node."""
+
+def make_array(
+    cls: type[A],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    dtype: Any,
+    device: Any,
+    handle: Any,
+    /,
+) -> A:
+    """An array of a class over ArrayBase, nothing checked."""
+
+def empty_array(cls: type[A], shape: tuple[int, ...], dtype: str, device: Any, /) -> A:
+    """A row-major array in a new buffer, uninitialised."""
+
+def make_node(cls: type[N], op: Any, inputs: Any, cached_data: Any, requires_grad: bool, /) -> N:
+    """A node of a class over NodeBase, numbered and counted."""
+
+def next_stamp() -> int:
+    """The next number in the order in which nodes are made."""
+
+def count_nodes() -> int:
+    """How many nodes there are now."""
+
+def watch_nodes(callback: Callable[[Any], None] | None, /) -> None:
+    """Calls `callback(node)` for every node that is made from now on, on any thread."""

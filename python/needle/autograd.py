@@ -7,7 +7,6 @@ knows no operator: Tensor gets its arithmetic from `ops/operators.py`. The walks
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -38,9 +37,8 @@ else:
     TensorMethods = object  # ops/operators.py installs them
 
 LAZY_MODE = False  # True: values compute when their data is asked for
-TENSOR_COUNTER = 0  # live values; the course's memory checks read it
-
-next_stamp = itertools.count(1).__next__  # nodes are numbered in order of creation
+next_stamp = _native.next_stamp  # nodes are numbered in order of creation
+_make_node = _native.make_node
 _pending: weakref.WeakSet[Value] = weakref.WeakSet()  # lazy values without data
 
 
@@ -90,12 +88,16 @@ class TensorTupleOp(Op):
         return result
 
 
-class Value(_native.BufferExporter):
+def __getattr__(name: str) -> int:
+    if name == "TENSOR_COUNTER":  # live values; the course's memory checks read it
+        return _native.count_nodes()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class Value(_native.NodeBase):
     """A node of the graph."""
 
-    __slots__ = (
-        "op", "inputs", "cached_data", "requires_grad", "grad", "_stamp", "__dict__", "__weakref__",
-    )  # fmt: skip
+    __slots__ = ("__dict__", "__weakref__")
 
     op: Op | None
     inputs: Sequence[Any]  # Values; Any, since almost all are Tensors
@@ -103,71 +105,42 @@ class Value(_native.BufferExporter):
     requires_grad: bool
     grad: Any
     num_outputs = 1
-    _stamp: int
     _abstract: Any = None  # stands for the data in lazy mode: shape and dtype, no elements
     _hooks: dict[object, Callable[[Any], Any]] | None = None
     _replaced = 0  # when `x.data = ...` last gave it other data
 
-    def _init(
-        self,
-        op: Op | None,
-        inputs: Sequence[Value],
-        cached_data: Any = None,
-        requires_grad: bool = False,
-    ) -> None:
-        global TENSOR_COUNTER
-        TENSOR_COUNTER += 1
-        self._stamp = next_stamp()
-        self.op = op
-        self.inputs = inputs
-        self.cached_data = cached_data
-        self.requires_grad = requires_grad
-        self.grad = None
-
-    def __del__(self) -> None:
-        global TENSOR_COUNTER
-        try:
-            TENSOR_COUNTER -= self._stamp > 0
-        except (AttributeError, TypeError):
-            return  # never counted, or the interpreter is shutting down
-
     @classmethod
     def make_const(cls, data: Any, requires_grad: bool = False) -> Any:
         """A leaf around raw data."""
-        value = cls.__new__(cls)
-        value._init(None, [], data, requires_grad)
-        return value
+        return _make_node(cls, None, [], data, requires_grad)
 
     @classmethod
     def make_from_op(cls, op: Op, inputs: Sequence[Value]) -> Any:
         """The value of op(*inputs): computed now, or when it is needed in lazy mode."""
         tracked = False
         data = None
+        arrays = []
         try:
-            if op.differentiable and grad_mode.enabled:
-                for x in inputs:
-                    if x.requires_grad:
-                        tracked = True
-                        break
+            for x in inputs:
+                if x.requires_grad:
+                    tracked = True
+                if not LAZY_MODE:
+                    array = x.cached_data
+                    arrays.append(x.realize_cached_data() if array is None else array)
+            tracked = tracked and op.differentiable and grad_mode.enabled
             if not LAZY_MODE:
-                data = op.compute(
-                    *[
-                        x.realize_cached_data() if x.cached_data is None else x.cached_data
-                        for x in inputs
-                    ]
-                )
+                data = op.compute(*arrays)
                 if data is None:
                     raise TypeError(f"[{type(op).__name__}.compute] expected an array, got None.")
         except AttributeError:
             _check_inputs(op, inputs)
             raise
-        value = cls.__new__(cls)
         if tracked or LAZY_MODE:
-            value._init(op, inputs, data, tracked)
+            value = _make_node(cls, op, inputs, data, tracked)
             if data is None:
                 _pending.add(value)
         else:
-            value._init(None, [], data)
+            value = _make_node(cls, None, [], data, False)
         if observers:
             _notify(op, inputs, value)
         return value
@@ -330,12 +303,14 @@ class Tensor(Value, TensorMethods):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape: tuple[int, ...] = self._shape_data().shape
+        data = self.cached_data
+        shape: tuple[int, ...] = (self._shape_data() if data is None else data).shape
         return shape
 
     @property
     def dtype(self) -> Any:
-        return self._shape_data().dtype
+        data = self.cached_data
+        return (self._shape_data() if data is None else data).dtype
 
     @property
     def ndim(self) -> int:
@@ -470,13 +445,18 @@ class Tensor(Value, TensorMethods):
     # Reverse mode ---------------------------------------------------------------------------
 
     def backward(
-        self, out_grad: Tensor | None = None, *, accumulate: bool = False, create_graph: bool = True
+        self,
+        out_grad: Tensor | None = None,
+        *,
+        accumulate: bool = False,
+        create_graph: bool = True,
+        retain_graph: bool | None = None,
     ) -> None:
         """Set `.grad` of every value that this one depends on.
 
         out_grad defaults to ones. `.grad` is overwritten, or added to with `accumulate=True`. With
         `create_graph=False` the gradients are plain data, and only leaves keep them: less memory,
-        no second derivatives.
+        no second derivatives. The graph is then freed on the way, unless `retain_graph=True`.
         """
         if out_grad is None:
             ones = functions.full(self.shape, 1, self.dtype, self.device)
@@ -488,7 +468,11 @@ class Tensor(Value, TensorMethods):
                 f"[backward] expected out_grad of shape {self.shape}, got {out_grad.shape}."
             )
         compute_gradient_of_variables(
-            self, out_grad, accumulate=accumulate, create_graph=create_graph
+            self,
+            out_grad,
+            accumulate=accumulate,
+            create_graph=create_graph,
+            retain_graph=retain_graph,
         )
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
@@ -512,17 +496,33 @@ class Tensor(Value, TensorMethods):
 # Reverse mode -----------------------------------------------------------------------------------
 
 
+class _Freed(Op):
+    """What made a value that a backward pass has freed."""
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        raise ValueError(
+            "[backward] the graph was freed by an earlier backward(create_graph=False); pass "
+            "retain_graph=True there, or compute the result again."
+        )
+
+
 def compute_gradient_of_variables(
-    output_tensor: Value, out_grad: Value, *, accumulate: bool = False, create_graph: bool = True
+    output_tensor: Value,
+    out_grad: Value,
+    *,
+    accumulate: bool = False,
+    create_graph: bool = True,
+    retain_graph: bool | None = None,
 ) -> None:
     """Reverse mode: set `.grad` on every node that output_tensor depends on.
 
     A leaf's gradient is a node of the graph, in memory of its own. What lies between keeps its
     gradient as plain data, else every value would be in a cycle with its own gradient; with
-    `create_graph=False`, none.
+    `create_graph=False`, none, and the graph is freed unless `retain_graph` says otherwise.
     """
+    retain_graph = create_graph if retain_graph is None else retain_graph
     if create_graph:
-        cycles.collect(lambda: TENSOR_COUNTER)
+        cycles.collect()
     taken = {mutation.memory_id(out_grad.cached_data)}
 
     def store(node: Value, grad: Any) -> None:
@@ -537,7 +537,8 @@ def compute_gradient_of_variables(
         else:
             node.grad = grad if node.op is not None else in_own_memory(grad, taken)
 
-    propagate([output_tensor], [out_grad], store, create_graph=create_graph)
+    freed = None if retain_graph else _Freed()
+    propagate([output_tensor], [out_grad], store, create_graph=create_graph, freed=freed)
 
 
 def in_own_memory(grad: Any, taken: set[int | None]) -> Any:

@@ -7,7 +7,6 @@ it counts objects and not their bytes, so it is asked in time.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 
 from . import _native
 
@@ -18,7 +17,7 @@ _most_values = FEW_VALUES
 _most_bytes = FEW_BYTES
 
 
-def collect(live_values: Callable[[], int]) -> None:
+def collect() -> None:
     """Free values of earlier steps when the number of values or their bytes have doubled.
 
     The young generations first: a step's values are there, and that takes a tenth of the time. The
@@ -29,13 +28,13 @@ def collect(live_values: Callable[[], int]) -> None:
         return
     _most_values = max(FEW_VALUES, 0.95 * _most_values)
     _most_bytes = max(FEW_BYTES, 0.95 * _most_bytes)
-    if _too_much(live_values()):
+    if _too_much():
         gc.collect(1)
-        if _too_much(live_values()):
+        if _too_much():
             gc.collect()
-            _most_values = 2.0 * live_values()
+            _most_values = 2.0 * _native.count_nodes()
             _most_bytes = 2.0 * _native.memory_stats()["live"]
 
 
-def _too_much(values: int) -> bool:
-    return values > _most_values or _native.memory_stats()["live"] > _most_bytes
+def _too_much() -> bool:
+    return _native.count_nodes() > _most_values or _native.memory_stats()["live"] > _most_bytes

@@ -151,12 +151,15 @@ def propagate(
     *,
     create_graph: bool,
     targets: Sequence[Value] | None = None,
+    freed: Op | None = None,
 ) -> None:
     """Walk the graph backwards from outputs and give every node's adjoint to `store`.
 
     adjoint(x) = sum over users y of x:  adjoint(y) * dy/dx
 
-    With `targets`, only the paths to them are walked, and none goes on behind a target.
+    With `targets`, only the paths to them are walked, and none goes on behind a target. With
+    `freed`, the graph is taken apart on the way: each node that was used loses its inputs and gets
+    this operator, so that data which nobody else holds is gone before the next gradient is made.
     """
     partials: dict[int, list[Value]] = {}
     for output, out_grad in zip(outputs, out_grads, strict=True):
@@ -168,7 +171,8 @@ def propagate(
     reached = {id(n) for n in order}
     ends = {id(t) for t in targets or ()}
     with set_grad_enabled(create_graph):
-        for node in reversed(order):
+        while order:
+            node = order.pop()
             pending = partials.pop(id(node), None)
             if pending is None:
                 continue
@@ -180,6 +184,9 @@ def propagate(
             for source, gradient in zip(node.inputs, gradients, strict=True):
                 if gradient is not None and source.requires_grad and id(source) in reached:
                     partials.setdefault(id(source), []).append(gradient)
+            if freed is not None:
+                node.op, node.inputs = freed, ()
+                del pending, adjoint, gradients
 
 
 def _sum_adjoints(partials: list[Value]) -> Any:

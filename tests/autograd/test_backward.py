@@ -101,6 +101,21 @@ def test_create_graph_false_gives_plain_data_on_leaves_only() -> None:
     assert y.grad.item() == 1
 
 
+def test_backward_without_graph_frees_it_unless_told_otherwise() -> None:
+    x = leaf([2.0])
+    y = x * x
+    y.backward(create_graph=False, retain_graph=True)
+    y.backward(create_graph=False)
+    assert x.grad.item() == 4
+    assert y.item() == 4  # the data of what others hold stays
+    with pytest.raises(
+        ValueError, match=r"\[backward\] the graph was freed by"
+    ):
+        y.backward()
+    (x * x).backward()
+    assert x.grad.item() == 4
+
+
 def test_intermediate_values_get_gradients_too() -> None:
     x = leaf([2.0])
     h = x * x

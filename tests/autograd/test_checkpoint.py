@@ -19,7 +19,7 @@ X = np.array([[1.0, -0.5], [0.75, 2.0], [0.1, 0.2]])
 
 
 def gradients(f: Any, *leaves: ndl.Tensor, create_graph: bool = False) -> list[np.ndarray]:
-    f().sum().backward(create_graph=create_graph)
+    f().sum().backward(create_graph=create_graph, retain_graph=True)
     return [x.grad.numpy() for x in leaves]
 
 

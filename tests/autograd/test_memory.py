@@ -165,6 +165,20 @@ def test_backward_without_graph_frees_adjoints_on_the_way() -> None:
     assert peak - before < 10 * 4000
 
 
+def test_backward_without_graph_frees_data_on_the_way() -> None:
+    x = leaf(np.ones(1000, np.float32))
+    y = x
+    for _ in range(50):
+        y = y.tanh()
+    y = y.sum()
+    before = live_bytes()
+    live: list[int] = []
+    x.register_hook(lambda _: live.append(live_bytes()))
+    y.backward(create_graph=False)
+    assert live[0] < before - 40 * 4000
+    assert x.grad.shape == (1000,)
+
+
 def test_one_large_graph_does_not_let_cycles_pile_up() -> None:
     x = leaf([1.0])
     for _ in range(20_000):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import autograd
+from .. import _native, autograd
 from ..autograd import Tensor, Value
 from ..dtype import DType
 from ..ndarray.array import NDArray, make_view
@@ -26,8 +26,8 @@ from .errors import TraceError
 from .graph import STATE
 from .record import Handle, Recording
 
-_DATA: Any = Value.__dict__["cached_data"]  # the slots themselves
-_GRAD: Any = Value.__dict__["grad"]
+_DATA: Any = _native.NodeBase.__dict__["cached_data"]  # the fields themselves
+_GRAD: Any = _native.NodeBase.__dict__["grad"]
 
 
 def data_of(tensor: Value) -> Any:
@@ -196,8 +196,9 @@ class Tracked:
             self.grads[id(tensor)] = (tensor, grad)
         else:
             set_grad(tensor, grad)
-            if grad is None:  # _init: a tensor of the trace
-                self.made.append(weakref.ref(tensor))
+
+    def note_made(self, tensor: Any) -> None:
+        self.made.append(weakref.ref(tensor))
 
     # The end --------------------------------------------------------------------------------
 
@@ -244,11 +245,17 @@ def intercepted(tracked: Tracked) -> Iterator[None]:
 
         return property(get, set_)
 
+    def watch(tensor: Any) -> None:
+        if threading.get_ident() == thread:
+            tracked.note_made(tensor)
+
+    _native.watch_nodes(watch)
     setattr(Value, "cached_data", hooked(_DATA, tracked.read_data, tracked.write_data))  # noqa: B010
     setattr(Value, "grad", hooked(_GRAD, tracked.read_grad, tracked.write_grad))  # noqa: B010
     try:
         yield
     finally:
+        _native.watch_nodes(None)
         setattr(Value, "cached_data", _DATA)  # noqa: B010
         setattr(Value, "grad", _GRAD)  # noqa: B010
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,10 @@ def require(condition: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-class NDArray(_native.BufferExporter):
+class NDArray(_native.ArrayBase):
     """An array: a copy of `other` (NDArray, ndarray, nested lists) on `device`, as float32."""
 
-    __slots__ = ("shape", "strides", "offset", "dtype", "device", "_handle", "__weakref__")
+    __slots__ = ()
 
     shape: Shape
     strides: Shape
@@ -421,21 +422,19 @@ class NDArray(_native.BufferExporter):
         return out
 
 
-_new: Callable[[type[NDArray]], NDArray] = NDArray.__new__
-
-
-def make_view(
-    shape: Shape, strides: Shape, offset: int, dtype: DType, device: BackendDevice, handle: Any
-) -> NDArray:
-    """An NDArray from its six parts, nothing checked."""
-    self = _new(NDArray)
-    self.shape, self.strides, self.offset = shape, strides, offset
-    self.dtype, self.device, self._handle = dtype, device, handle
-    return self
+# An NDArray from its six parts, nothing checked.
+make_view: Callable[[Shape, Shape, int, DType, BackendDevice, Any], NDArray] = partial(
+    _native.make_array, NDArray
+)
+_empty_native: Callable[[Shape, DType, BackendDevice], NDArray] = partial(
+    _native.empty_array, NDArray
+)
 
 
 def empty(shape: Shape, dtype: DType, device: BackendDevice) -> NDArray:
     """A compact array, uninitialised."""
+    if device.mod is _native:
+        return _empty_native(shape, dtype, device)
     handle = device.mod.empty(math.prod(shape), dtype)
     return make_view(shape, layout.compact_strides(shape), 0, dtype, device, handle)
 

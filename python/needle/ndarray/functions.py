@@ -272,7 +272,10 @@ def reduce(
     out = empty(shape, dtype, a.device)
     # Kept axes of size 1 look reduced to the kernel, which changes nothing.
     a.device.mod.reduce(name, out, a)
-    return out if keepdims else reshape(out, layout.reduced_shape(a.shape, reduced, False))
+    if keepdims:
+        return out
+    shape = layout.reduced_shape(a.shape, reduced, False)
+    return make_view(shape, layout.compact_strides(shape), 0, dtype, a.device, out._handle)
 
 
 def _not_empty(name: str, shape: Shape, axes: Shape) -> None:

@@ -41,6 +41,8 @@ def add_scalar(a: Tensor, scalar: Scalar) -> Tensor:
 
 def add(a: Any, b: Any) -> Tensor:
     """a + b; either may be a number."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):  # first: the others take longer to tell
+        return EWiseAdd()(a, b)
     if is_scalar(b):
         return AddScalar(b)(check_tensor("add", a))
     if is_scalar(a):
@@ -114,6 +116,8 @@ def mul_scalar(a: Tensor, scalar: Scalar) -> Tensor:
 
 def multiply(a: Any, b: Any) -> Tensor:
     """a * b; either may be a number."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return EWiseMul()(a, b)
     if is_scalar(b):
         return MulScalar(b)(check_tensor("multiply", a))
     if is_scalar(a):

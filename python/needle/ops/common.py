@@ -18,7 +18,7 @@ Scalar = bool | int | float
 
 def is_scalar(x: Any) -> bool:
     """A Python or NumPy number (weak: it takes the dtype of the tensor beside it)."""
-    return isinstance(x, (bool, int, float, np.generic))
+    return isinstance(x, (float, int, np.generic))  # a bool is an int
 
 
 def constant(x: Any, like: Tensor, op: str = "constant") -> Tensor:

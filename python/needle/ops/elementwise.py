@@ -21,10 +21,8 @@ class Elementwise(TensorOp):
     elementwise = True
     kernel: ClassVar[str]
 
-    def compute(self, *arrays: Any) -> Any:
-        if len(arrays) == 1:
-            return F.unary(self.kernel, arrays[0])
-        return F.binary(self.kernel, *arrays)
+    def compute(self, a: Any, *b: Any) -> Any:
+        return F.binary(self.kernel, a, *b) if b else F.unary(self.kernel, a)
 
 
 class WithScalar(Elementwise):

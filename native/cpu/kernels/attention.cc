@@ -22,6 +22,11 @@ namespace {
 // cache beside the values that it multiplies.
 constexpr int64_t kQueries = 64, kKeys = 128;
 
+// Where the diagonal of causal scores crosses a tile, it is cut into stripes of so many keys or
+// queries, each only as long as something in it is seen.
+constexpr int64_t kStripe = 16;
+static_assert(kQueries % kStripe == 0 && kKeys % kQueries == 0);
+
 constexpr int64_t kRowsShareSets = 2048;  // bytes: rows so far apart fall on few sets of a cache
 
 struct Span {
@@ -140,17 +145,71 @@ class Scores {
     return in_.mask != nullptr ? rows_of<T>(*in_.mask, head) : Rows<T>{};
   }
 
-  // tile[j][i] = score of query i and key j; -inf where it is not seen.
+  // Calls body(keys, i): none of the block's queries before the i-th sees these keys of the tile.
+  template <class F>
+  NEEDLE_INLINE void for_key_stripes(Span block, Span columns, const F& body) const {
+    for (int64_t j = 0, end; j < columns.count; j = end) {
+      const int64_t below = block.begin - columns.begin;  // how many keys all queries see
+      const bool is_whole = !in_.is_causal || j < below;
+      end = min_of(columns.count, !in_.is_causal ? columns.count : is_whole ? below : j + kStripe);
+      body(Span{j, end - j}, is_whole ? 0 : j - below);
+    }
+  }
+
+  // Calls body(queries, keys): these queries see at most so many keys of the tile.
+  template <class F>
+  NEEDLE_INLINE void for_query_stripes(Span block, Span columns, const F& body) const {
+    const int64_t above = block.begin - columns.begin;
+    const bool is_whole = !in_.is_causal || above >= columns.count;
+    for (int64_t i = 0, end; i < block.count; i = end) {
+      end = is_whole ? block.count : min_of(block.count, i + kStripe);
+      const int64_t seen = is_whole ? columns.count : min_of(columns.count, above + i + kStripe);
+      body(Span{i, end - i}, seen);
+    }
+  }
+
+  // tile[j][i] = score of query i and key j; -inf where it is not seen, and nothing where no query
+  // of the stripe sees it.
   void make_tile(T* tile, Panel<T> k, const T* turned_q, const Rows<T>& mask, Span block,
                  Span columns) const {
-    multiply(tile, kQueries, columns.count, lanes_of(block), k.data, k.step, int64_t{1},
-             Panel<T>{turned_q, kQueries}, size, false);
+    multiply_turned(tile, k, turned_q, size, block, columns);
     if (in_.mask != nullptr) add_mask(tile, mask, block, columns);
     if (!in_.is_causal) return;
     for (int64_t j = max_of(0, block.begin - columns.begin + 1); j < columns.count; ++j) {
       const int64_t unseen = min_of(block.count, columns.begin + j - block.begin);
-      for (int64_t i = 0; i < unseen; ++i) tile[j * kQueries + i] = kNever;
+      for (int64_t i = unseen / kStripe * kStripe; i < unseen; ++i) {
+        tile[j * kQueries + i] = kNever;
+      }
     }
+  }
+
+  // tile[j][i] = Σ rows[j][x] turned[x][i]
+  void multiply_turned(T* tile, Panel<T> rows, const T* turned, int64_t depth, Span block,
+                       Span columns) const {
+    for_key_stripes(block, columns, [&](Span keys, int64_t i) {
+      multiply(tile + keys.begin * kQueries + i, kQueries, keys.count, lanes_of(block) - i,
+               rows.data + keys.begin * rows.step, rows.step, int64_t{1},
+               Panel<T>{turned + i, kQueries}, depth, false);
+    });
+  }
+
+  // sums[j][x] += Σ tile[j][i] rows[i][x]
+  void add_to_keys(T* sums, const T* tile, Panel<T> rows, int64_t cols, Span block,
+                   Span columns) const {
+    for_key_stripes(block, columns, [&](Span keys, int64_t i) {
+      multiply(sums + keys.begin * cols, cols, keys.count, cols, tile + keys.begin * kQueries + i,
+               kQueries, int64_t{1}, Panel<T>{rows.data + i * rows.step, rows.step},
+               block.count - i, true);
+    });
+  }
+
+  // sums[i][x] += Σ tile[j][i] rows[j][x]
+  void add_to_queries(T* sums, const T* tile, Panel<T> rows, int64_t cols, Span block,
+                      Span columns) const {
+    for_query_stripes(block, columns, [&](Span queries, int64_t keys) {
+      multiply(sums + queries.begin * cols, cols, queries.count, cols, tile + queries.begin,
+               int64_t{1}, kQueries, rows, keys, true);
+    });
   }
 
   // Whole vectors: lanes behind the last query hold zeros.
@@ -196,8 +255,8 @@ struct RunningSoftmax {
   }
 
   // Scores become e^(s - level), which join the total; `shrink` is what earlier ones are worth.
-  void take(T* tile, int64_t keys, int64_t lanes) {
-    for (int64_t i = 0; i < lanes; i += kLanes<T>) {
+  void take(T* tile, Span queries, int64_t keys) {
+    for (int64_t i = queries.begin; i < queries.begin + queries.count; i += kLanes<T>) {
       T* const column = tile + i;
       const Vec<T> before = load(highest + i);
       Vec<T> most = before, sum = {};
@@ -250,13 +309,13 @@ class Forward {
     for (int64_t start = 0; start < seen; start += kKeys) {
       const Span columns = {start, min_of(kKeys, seen - start)};
       scores_.make_tile(tile, k.read(columns, size, k_copy), turned_q, mask, block, columns);
-      softmax.take(tile, columns.count, scores_.lanes_of(block));
+      scores_.for_query_stripes(
+          block, columns, [&](Span queries, int64_t keys) { softmax.take(tile, queries, keys); });
       for (int64_t i = 0; start > 0 && i < block.count; ++i) {
         if (softmax.shrink[i] == 1) continue;
         for (int64_t x = 0; x < width; ++x) sums[i * width + x] *= softmax.shrink[i];
       }
-      multiply(sums, width, block.count, width, tile, int64_t{1}, kQueries,
-               v.read(columns, width, v_copy), columns.count, true);
+      scores_.add_to_queries(sums, tile, v.read(columns, width, v_copy), width, block, columns);
     }
     finish(head, block, softmax, sums);
   }
@@ -356,21 +415,20 @@ class Backward {
 
     T *const tile = buffers.tile, *const adjoint = buffers.adjoint;
     T *const dk = sums, *const dv = sums + scores_.keys * size;
-    const int64_t seen = scores_.seen_by(block), lanes = scores_.lanes_of(block);
+    const int64_t seen = scores_.seen_by(block);
     for (int64_t start = 0; start < seen; start += kKeys) {
       const Span columns = {start, min_of(kKeys, seen - start)};
       const Panel<T> k = k_rows.read(columns, size, buffers.k);
       const Panel<T> v = v_rows.read(columns, width, buffers.v);
       scores_.make_tile(tile, k, buffers.turned_q, mask, block, columns);
-      multiply(adjoint, kQueries, columns.count, lanes, v.data, v.step, int64_t{1},
-               Panel<T>{buffers.turned_g, kQueries}, width, false);
-      differentiate(tile, adjoint, columns.count, lanes, level, shift);
-      multiply(dv + start * width, width, columns.count, width, tile, kQueries, int64_t{1}, g,
-               block.count, true);
-      multiply(dk + start * size, size, columns.count, size, adjoint, kQueries, int64_t{1}, q,
-               block.count, true);
-      multiply(buffers.dq, size, block.count, size, adjoint, int64_t{1}, kQueries, k, columns.count,
-               true);
+      if (out_.ds != nullptr) __builtin_memset(adjoint, 0, kQueries * kKeys * kSize);
+      scores_.multiply_turned(adjoint, v, buffers.turned_g, width, block, columns);
+      scores_.for_query_stripes(block, columns, [&](Span queries, int64_t count) {
+        differentiate(tile, adjoint, queries, count, level, shift);
+      });
+      scores_.add_to_keys(dv + start * width, tile, g, width, block, columns);
+      scores_.add_to_keys(dk + start * size, adjoint, q, size, block, columns);
+      scores_.add_to_queries(buffers.dq, adjoint, k, size, block, columns);
       if (out_.ds != nullptr) store_scores(head, block, columns, adjoint);
     }
     target_of<T>(*out_.dq, head).write(block, size, buffers.dq, scores_.scale);
@@ -378,9 +436,9 @@ class Backward {
   }
 
   // Scores and adjoints of p become p = e^(s - l) and ds = p (dp - shift).
-  static void differentiate(T* tile, T* adjoint, int64_t keys, int64_t lanes, const T* level,
+  static void differentiate(T* tile, T* adjoint, Span queries, int64_t keys, const T* level,
                             const T* shift) {
-    for (int64_t i = 0; i < lanes; i += kLanes<T>) {
+    for (int64_t i = queries.begin; i < queries.begin + queries.count; i += kLanes<T>) {
       const Vec<T> l = load(level + i), d = load(shift + i);
       for (int64_t at = i; at < keys * kQueries; at += kQueries) {
         const Vec<T> p = exp_below_0(load(tile + at) - l);

@@ -150,6 +150,18 @@ def test_half_precision(dtype):
     assert error < {"float16": 2e-3, "bfloat16": 2e-2}[dtype]
 
 
+def test_heads_stay_where_they_are():
+    """q, k and v are views of one product; the result lies as q does, so joining heads is a view."""
+    x = ndl.tensor(draw(2, 70, 3 * 4 * 8))
+    q, k, v = (z.reshape((2, 70, 4, 8)).transpose((1, 2)) for z in x.chunk(3, -1))
+    assert q.cached_data._handle is k.cached_data._handle is x.cached_data._handle
+    out = attend(q, k, v, is_causal=True)
+    joined = out.transpose((1, 2)).reshape((2, 70, 32))
+    assert joined.cached_data._handle is out.cached_data._handle
+    dense = attend(*(ndl.tensor(a.numpy()) for a in (q, k, v)), is_causal=True)
+    assert_close(out, dense)
+
+
 def test_large_scores():
     q, k, v = qkv()
     compare(attend, their_attend, [q * 300, k * 300, v], "float64")

@@ -119,12 +119,12 @@ def test_one_product_for_all_inputs(kind):
 def test_recurrence_equals_its_composite(cell, dtype, device):
     info = CELLS[cell]
     shapes = [(T, B, info.gates * H), (B, H), (H, info.gates * H)]
-    shapes += [(B, H)] if info.has_c else [(info.gates * H,)]
+    shapes += [(B, H)] * info.has_c + [(info.gates * H,)]
     inputs = [
         ndl.tensor(draw(*s, seed=i), dtype, device, requires_grad=True)
         for i, s in enumerate(shapes)
     ]
-    c0, bias = (inputs[3], None) if info.has_c else (None, inputs[3])
+    c0, bias = inputs[3] if info.has_c else None, inputs[-1]
     fused = R.recurrence(cell, *inputs[:3], c0, bias)
     whole = R.recurrence_by_definition(cell, *inputs)
     assert len(fused) == len(whole)
@@ -141,11 +141,11 @@ def test_recurrence_equals_its_composite(cell, dtype, device):
 def test_recurrence_is_differentiable_twice(cell):
     info = CELLS[cell]
     shapes = [(3, 2, info.gates * 2), (2, 2), (2, info.gates * 2)]
-    shapes += [(2, 2)] if info.has_c else [(info.gates * 2,)]
+    shapes += [(2, 2)] * info.has_c + [(info.gates * 2,)]
     inputs = [ndl.tensor(draw(*s, seed=i)) for i, s in enumerate(shapes)]
 
     def states(*x):
-        c0, bias = (x[3], None) if info.has_c else (None, x[3])
+        c0, bias = x[3] if info.has_c else None, x[-1]
         return ndl.concatenate([y.reshape((-1,)) for y in R.recurrence(cell, *x[:3], c0, bias)], 0)
 
     check_grads(states, *inputs)

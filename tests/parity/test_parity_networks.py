@@ -7,6 +7,7 @@ import needle as ndl
 from needle import _native
 from needle.backend import reference
 from needle.dtype import bfloat16, bool_, float32, float64
+from needle.ndarray import sequence
 from needle.ndarray.sequence import CELLS, compute_dtype
 
 from .operands import (
@@ -254,6 +255,34 @@ def test_recurrence_of_any_size(device, cell):
         check_recurrence(device, cell, float32, sizes)
     for sizes in ((0, 2, 3), (2, 0, 3), (2, 3, 0)):
         check_recurrence(device, cell, float32, sizes)
+
+
+# Functions --------------------------------------------------------------------------------------
+
+
+def worst_ulps(found, exact):
+    """The largest error in units of the last place of the exact result."""
+    spacing = np.spacing(np.abs(exact).astype(np.float32)).astype(float)
+    return (np.abs(found.astype(float) - exact) / spacing).max()
+
+
+def test_functions_of_vectors_are_accurate():
+    """tanh and the sigmoid of cells, e^x of attention, on a dense grid of arguments."""
+    array = lambda a: ndl.tensor(np.ascontiguousarray(a, np.float32)).cached_data  # noqa: E731
+    sizes = np.exp(np.linspace(np.log(1e-6), np.log(80), 40_001)).astype(np.float32)
+    x = np.concatenate([sizes, -sizes]).reshape(1, -1, 1)
+    state = array(np.zeros((x.size, 1)))
+    h, _ = sequence.recurrence("tanh", array(x), state, array(np.zeros((1, 1))), None, None)
+    assert worst_ulps(h.numpy(), np.tanh(x.astype(float))) <= 2.5
+    gates, weights = array(np.repeat(x, 3, 2)), array(np.zeros((1, 3)))
+    _, kept = sequence.recurrence("gru", gates, state, weights, None, None)
+    assert worst_ulps(kept.numpy()[..., :1], 1 / (1 + np.exp(-x.astype(float)))) <= 2.5
+    # One query of 1 with keys x: p = e^x, and the adjoint of the values is p.
+    one, zero = array(np.ones((1, 1, 1))), array(np.zeros((1, 1, 1)))
+    keys = -sizes.reshape(1, -1, 1)
+    inputs = (one, array(keys), array(np.zeros(keys.shape)), None)
+    *_, dv = sequence.attention_backward(inputs, (zero, zero), (one, zero), 1.0, False, False)
+    assert worst_ulps(dv.numpy(), np.exp(keys.astype(float))) <= 2.5
 
 
 # Threads ----------------------------------------------------------------------------------------

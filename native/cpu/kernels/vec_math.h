@@ -1,8 +1,8 @@
 // exp, tanh and sigmoid of vectors, for kernels that compute them between products.
 //
-// They use fused multiply-adds, and results below the smallest normal number are 0: at most 2 ulp
-// (tanh 3) from the true value. The elementwise functions of the same names, in scalar.h, hold for
-// every argument and give the same bits on every instruction set.
+// They use fused multiply-adds, and results below the smallest normal number are 0: at most 2.5 ulp
+// from the true value. The elementwise functions of the same names, in scalar.h, hold for every
+// argument and give the same bits on every instruction set.
 #pragma once
 
 #include "scalar.h"

@@ -169,16 +169,9 @@ class Backend(Protocol):
     # sequences ------------------------------------------------------------------------------
 
     def attention(
-        self,
-        out: Operand,
-        log_sums: Operand,
-        q: Operand,
-        k: Operand,
-        v: Operand,
-        mask: Operand | None,
-        scale: float,
-        causal: bool,
-    ) -> None:
+        self, out: Operand, log_sums: Operand,
+        q: Operand, k: Operand, v: Operand, mask: Operand | None, scale: float, causal: bool,
+    ) -> None:  # fmt: skip
         """out (..., T, E) = p v and log_sums (..., T, 1) = ln Σ e^s over keys, where p = softmax(s)
         and s = q kᵀ scale + mask, for q (..., T, D), k (..., S, D), v (..., S, E).
 
@@ -187,22 +180,10 @@ class Backend(Protocol):
         out's. log_sums and a mask of numbers are float32 for half types, which compute in it."""
 
     def attention_backward(
-        self,
-        dq: Operand,
-        dk: Operand,
-        dv: Operand,
-        ds: Operand | None,
-        q: Operand,
-        k: Operand,
-        v: Operand,
-        mask: Operand | None,
-        y: Operand,
-        log_sums: Operand,
-        g: Operand,
-        g_log: Operand,
-        scale: float,
-        causal: bool,
-    ) -> None:
+        self, dq: Operand, dk: Operand, dv: Operand, ds: Operand | None,
+        q: Operand, k: Operand, v: Operand, mask: Operand | None,
+        y: Operand, log_sums: Operand, g: Operand, g_log: Operand, scale: float, causal: bool,
+    ) -> None:  # fmt: skip
         """The adjoints of q, k, v and (if wanted) s, given y and log_sums, which attention gave,
         and their adjoints g and g_log:
 
@@ -212,17 +193,9 @@ class Backend(Protocol):
         log_sums' dtype."""
 
     def recurrence(
-        self,
-        cell: str,
-        h: Operand,
-        c_last: Operand | None,
-        kept: Operand,
-        x: Operand,
-        h0: Operand,
-        c0: Operand | None,
-        w: Operand,
-        bias: Operand | None,
-    ) -> None:
+        self, cell: str, h: Operand, c_last: Operand | None, kept: Operand,
+        x: Operand, h0: Operand, c0: Operand | None, w: Operand, bias: Operand | None,
+    ) -> None:  # fmt: skip
         """All steps of a recurrent cell with G gates: h (T, B, H) from h0 (B, H) on, where x
         (T, B, G H) is what the inputs add to the gates, and s = h w + bias, for w (H, G H) and bias
         (1, G H), what the state before the step does.
@@ -236,20 +209,10 @@ class Backend(Protocol):
         half types, and the state is carried in float32 too."""
 
     def recurrence_backward(
-        self,
-        cell: str,
-        dx: Operand,
-        ds: Operand | None,
-        dh0: Operand,
-        dc0: Operand | None,
-        h: Operand,
-        kept: Operand,
-        h0: Operand,
-        c0: Operand | None,
-        w: Operand,
-        g_h: Operand,
-        g_c: Operand | None,
-    ) -> None:
+        self, cell: str, dx: Operand, ds: Operand | None, dh0: Operand, dc0: Operand | None,
+        h: Operand, kept: Operand, h0: Operand, c0: Operand | None, w: Operand,
+        g_h: Operand, g_c: Operand | None,
+    ) -> None:  # fmt: skip
         """The adjoints of x, h0, c0 and ("gru" only; for the others it is dx) of s, given h and
         kept, which recurrence gave, and the adjoints g_h of h and g_c of c_last."""
 

@@ -31,15 +31,9 @@ def _level(highest: Array) -> Array:
 
 
 def attention(
-    out: Operand,
-    log_sums: Operand,
-    q: Operand,
-    k: Operand,
-    v: Operand,
-    mask: Operand | None,
-    scale: float,
-    causal: bool,
-) -> None:
+    out: Operand, log_sums: Operand,
+    q: Operand, k: Operand, v: Operand, mask: Operand | None, scale: float, causal: bool,
+) -> None:  # fmt: skip
     with np.errstate(all="ignore"):
         s = _scores(q, k, mask, scale, causal)
         level = _level(s.max(-1, keepdims=True, initial=-np.inf))
@@ -50,21 +44,10 @@ def attention(
 
 
 def attention_backward(
-    dq: Operand,
-    dk: Operand,
-    dv: Operand,
-    ds: Operand | None,
-    q: Operand,
-    k: Operand,
-    v: Operand,
-    mask: Operand | None,
-    y: Operand,
-    log_sums: Operand,
-    g: Operand,
-    g_log: Operand,
-    scale: float,
-    causal: bool,
-) -> None:
+    dq: Operand, dk: Operand, dv: Operand, ds: Operand | None,
+    q: Operand, k: Operand, v: Operand, mask: Operand | None,
+    y: Operand, log_sums: Operand, g: Operand, g_log: Operand, scale: float, causal: bool,
+) -> None:  # fmt: skip
     with np.errstate(all="ignore"):
         p = np.exp(_scores(q, k, mask, scale, causal) - _level(load(log_sums)))
         g_y = load(g)
@@ -109,16 +92,9 @@ CELLS: dict[str, Any] = {
 
 
 def recurrence(
-    cell: str,
-    h: Operand,
-    c_last: Operand | None,
-    kept: Operand,
-    x: Operand,
-    h0: Operand,
-    c0: Operand | None,
-    w: Operand,
-    bias: Operand | None,
-) -> None:
+    cell: str, h: Operand, c_last: Operand | None, kept: Operand,
+    x: Operand, h0: Operand, c0: Operand | None, w: Operand, bias: Operand | None,
+) -> None:  # fmt: skip
     gates, weights, state = load(x), load(w), load(h0)
     c = None if c0 is None else load(c0)
     states, keeps = [], []
@@ -137,19 +113,10 @@ def recurrence(
 
 
 def recurrence_backward(
-    cell: str,
-    dx: Operand,
-    ds: Operand | None,
-    dh0: Operand,
-    dc0: Operand | None,
-    h: Operand,
-    kept: Operand,
-    h0: Operand,
-    c0: Operand | None,
-    w: Operand,
-    g_h: Operand,
-    g_c: Operand | None,
-) -> None:
+    cell: str, dx: Operand, ds: Operand | None, dh0: Operand, dc0: Operand | None,
+    h: Operand, kept: Operand, h0: Operand, c0: Operand | None, w: Operand,
+    g_h: Operand, g_c: Operand | None,
+) -> None:  # fmt: skip
     states, keeps, weights = load(h), load(kept), load(w)
     dh: Any = np.zeros_like(load(h0))
     dc: Any = None if g_c is None else load(g_c)

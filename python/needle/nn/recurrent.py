@@ -55,19 +55,13 @@ class _Cell(Module):
                 f"[{type(self).__name__}] expected inputs (batch, {self.W_ih.shape[0]}), got "
                 f"{x.shape}; change input_size or the input's last dimension."
             )
-        y = x @ self.W_ih
-        bias = self.input_bias()
-        return y if bias is None else y + bias
+        return x @ self.W_ih
 
-    def input_bias(self) -> Tensor | None:
+    def state_bias(self) -> Tensor | None:
         """Both biases at once: the sum of inputs and state is all that matters."""
         if self.bias_ih is None or self.bias_hh is None:
             return self.bias_ih if self.bias_hh is None else self.bias_hh
         return self.bias_ih + self.bias_hh
-
-    def state_bias(self) -> Tensor | None:
-        """What is not in the input's part."""
-        return None
 
     def run(self, x: Tensor, state: State, reverse: bool = False) -> tuple[Tensor, State]:
         """All steps of (T, B, I), or from the last to the first: (T, B, H) and the last state."""
@@ -155,11 +149,12 @@ class GRUCell(_Cell):
     ):
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
-    def input_bias(self) -> Tensor | None:
-        return self.bias_ih  # bias_hh stands inside the product with r
+    def from_input(self, x: Tensor) -> Tensor:
+        y = super().from_input(x)
+        return y if self.bias_ih is None else y + self.bias_ih
 
     def state_bias(self) -> Tensor | None:
-        return self.bias_hh
+        return self.bias_hh  # stands inside the product with r
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         return self.next_state(x, None if h is None else (h,))[0]

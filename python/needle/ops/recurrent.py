@@ -24,7 +24,7 @@ class Recurrence(TensorTupleOp):
     - lstm:  i, f, g, o = σ, σ, tanh, σ of x + s,  c' = f c + i g,  h' = o tanh(c')
     - gru:  r, z = σ(x + s),  n = tanh(x_n + r s_n),  h' = (1 - z) n + z h
 
-    Inputs are x, h0, w, and where the cell has them c0 and the bias. Equals
+    Inputs are x, h0, w, and where there are any c0 (of an LSTM) and the bias. Equals
     `recurrence_by_definition`. `kept` is not for others: its adjoint is ignored."""
 
     def __init__(self, cell: str):
@@ -44,9 +44,8 @@ class Recurrence(TensorTupleOp):
 
 def _named(cell: str, more: tuple[Any, ...]) -> tuple[Any, Any]:
     """c0 and the bias, of the inputs that follow the weights."""
-    if sequence.CELLS[cell].has_c:
-        return more[0], None
-    return None, more[0] if more else None
+    c0, *rest = more if sequence.CELLS[cell].has_c else (None, *more)
+    return c0, rest[0] if rest else None
 
 
 class RecurrenceGradient(TensorTupleOp):
@@ -111,8 +110,8 @@ def recurrence(
 ) -> tuple[Tensor, ...]:
     """The states (T, B, H) of a recurrent cell, from h0 (B, H) on; of an LSTM also the last c.
 
-    x (T, B, G H) is what the inputs add to the gates, w (H, G H) and bias (G H,) (of a GRU) are the
-    state's weights."""
+    x (T, B, G H) is what the inputs add to the gates, w (H, G H) and bias (G H,) are the state's
+    weights."""
     more = [check_tensor("recurrence", a) for a in (c0, bias) if a is not None]
     return Recurrence(cell)(check_tensor("recurrence", x), h0, w, *more).tuple()[:-1]
 

@@ -122,7 +122,10 @@ _LATER = {
     "save": "io",
     "summary": "nn.summary",
     "TraceError": "compile",
+    "cond": "compile",
     "jit": "compile",
+    "scan": "compile",
+    "while_loop": "compile",
     "models": "models",
     "Trainer": "trainer",
 }
@@ -137,7 +140,13 @@ if TYPE_CHECKING:
         testing as testing,
     )
     from .anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly
-    from .compile import TraceError as TraceError, jit as jit
+    from .compile import (
+        TraceError as TraceError,
+        cond as cond,
+        jit as jit,
+        scan as scan,
+        while_loop as while_loop,
+    )
     from .io import Checkpoint as Checkpoint, load as load, save as save
     from .nn.summary import summary as summary
     from .trainer import Trainer as Trainer

@@ -1,6 +1,7 @@
 """The compiler: `jit` and control flow that it can record."""
 
+from .control import cond as cond, scan as scan, while_loop as while_loop
 from .errors import TraceError as TraceError
 from .function import CacheInfo as CacheInfo, Jitted as Jitted, jit as jit
 
-__all__ = ["CacheInfo", "Jitted", "TraceError", "jit"]
+__all__ = ["CacheInfo", "Jitted", "TraceError", "cond", "jit", "scan", "while_loop"]

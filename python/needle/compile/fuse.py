@@ -73,6 +73,7 @@ class Fusion:
         self.graph = graph
         self.groups: dict[Value, Group] = {}  # by the values that they compute
         self.all: list[Group] = []
+        self.numbers: Group | None = None  # the last group of calls on single numbers
         self.users: dict[Value, set[int]] = {}
         self.made: dict[Value, Node] = {}
         for number, node in enumerate(graph.nodes):
@@ -108,6 +109,16 @@ class Fusion:
             for source in sorted(group.needs, key=lambda g: -g.numbers[-1]):
                 if source.pieces and source.joined is None and self._may_join(source, group):
                     group = self._join(source, group)
+            self._join_numbers(group)
+
+    def _join_numbers(self, group: Group) -> None:
+        """Calls on single numbers run together, even if they have nothing to do with each other."""
+        if group.space or group.row:
+            return
+        other = None if self.numbers is None else self.numbers.now()
+        if other is not None and other is not group and self._may_join(other, group):
+            group = self._join(other, group)
+        self.numbers = group
 
     # May two groups be one? -----------------------------------------------------------------
 

@@ -1,0 +1,109 @@
+"""Control flow on tensors that works in eager mode and inside compiled functions.
+
+In eager mode these are Python's own `if`, `for` and `while`. In a compiled function they become
+calls of fixed number: both branches and a choice, steps one after the other, steps that stop
+counting. All of them can be differentiated in both modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd import Tensor
+from ..ops import logical_and, stack, where
+from ..tree import leaves, map_leaves, with_leaves
+from .errors import needs_data
+from .trace import is_tracing
+
+Tree = Any  # nested lists, tuples and dicts of tensors
+
+
+def cond(
+    condition: Any, if_true: Callable[..., Tree], if_false: Callable[..., Tree], *args: Any
+) -> Tree:
+    """if_true(*args) where a 0-d condition holds, else if_false(*args).
+
+    A compiled function computes both and chooses, so both must give results of the same shapes and
+    must not assign to tensors from outside.
+
+    >>> x = ndl.tensor(-3.0)
+    >>> ndl.cond(x > 0, lambda x: x * 2, lambda x: -x, x).item()
+    3.0
+    """
+    if not (is_tracing() and isinstance(condition, Tensor)):
+        return if_true(*args) if bool(condition) else if_false(*args)
+    return _chosen("cond", condition, if_true(*args), if_false(*args))
+
+
+def _chosen(op: str, condition: Tensor, new: Tree, old: Tree) -> Tree:
+    """The leaves of `new` where the condition holds, else those of `old`."""
+    first, second = leaves(new), leaves(old)
+    shapes = [[getattr(x, "shape", ()) for x in side] for side in (first, second)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(
+            f"[{op}] expected results of the same shapes, got {shapes[0]} and {shapes[1]}."
+        )
+    return with_leaves(new, [where(condition, a, b) for a, b in zip(first, second, strict=True)])
+
+
+def scan(
+    f: Callable[[Tree, Tree], tuple[Tree, Tree]],
+    init: Tree,
+    xs: Tree = None,
+    length: int | None = None,
+) -> tuple[Tree, Tree]:
+    """Steps along the first axis of xs: carry, y = f(carry, x); the last carry and the stacked y.
+
+    xs may be None, with a length. A compiled function makes the steps one after the other.
+
+    >>> total, sums = ndl.scan(lambda s, x: (s + x, s + x), ndl.tensor(0.0), ndl.arange(1, 5))
+    >>> total.item(), sums.tolist()
+    (10.0, [1.0, 3.0, 6.0, 10.0])
+    """
+    sizes = {x.shape[0] if x.shape else None for x in leaves(xs) if isinstance(x, Tensor)}
+    sizes |= set() if length is None else {length}
+    if len(sizes) != 1 or None in sizes:
+        raise ValueError(
+            "[scan] expected tensors with first axes of one size, or a length, got "
+            f"{sorted(map(str, sizes))}."
+        )
+    carry, results = init, []
+    for i in range(sizes.pop() or 0):
+        x = map_leaves(lambda a: a[i] if isinstance(a, Tensor) else a, xs)  # noqa: B023
+        carry, y = f(carry, x)
+        results.append(y)
+    if not results:
+        raise ValueError("[scan] expected at least one step.")
+    columns = zip(*(leaves(y) for y in results), strict=True)
+    stacked = [stack(list(c), 0) if isinstance(c[0], Tensor) else None for c in columns]
+    return carry, with_leaves(results[0], stacked)
+
+
+def while_loop(
+    condition: Callable[[Tree], Any],
+    body: Callable[[Tree], Tree],
+    init: Tree,
+    max_steps: int | None = None,
+) -> Tree:
+    """state = body(state) as long as condition(state) holds, but at most max_steps times.
+
+    A compiled function needs max_steps: it makes all of them, and keeps the state once the
+    condition does not hold any more.
+
+    >>> ndl.while_loop(lambda x: x < 100, lambda x: x * 2, ndl.tensor(3.0)).item()
+    192.0
+    """
+    state, steps = init, 0
+    if not is_tracing():
+        while (max_steps is None or steps < max_steps) and bool(condition(state)):
+            state, steps = body(state), steps + 1
+        return state
+    if max_steps is None:
+        raise needs_data("while_loop must know how often it runs", "give it max_steps")
+    going: Any = None
+    for _ in range(max_steps):
+        holds = condition(state)
+        going = holds if going is None else logical_and(going, holds)
+        state = _chosen("while_loop", going, body(state), state)
+    return state

@@ -1,0 +1,81 @@
+"""cond, scan and while_loop: the same eagerly and compiled, with gradients."""
+
+import numpy as np
+import pytest
+
+import needle as ndl
+
+X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+
+
+def both(function, *args):
+    """The results of a function, eager and compiled, which must agree."""
+    eager, compiled = function(*args), ndl.jit(function)(*args)
+    np.testing.assert_allclose(eager.numpy(), compiled.numpy(), rtol=1e-6)
+    return eager
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_cond_chooses_and_differentiates(sign):
+    def f(x):
+        return ndl.cond(x.sum() > 0, lambda x: (x * 2).sum(), lambda x: (x * x).sum(), x)
+
+    x = ndl.tensor(sign * np.ones(3, np.float32))
+    assert both(f, x).item() == (6.0 if sign > 0 else 3.0)
+    gradient = both(ndl.grad(f), x)
+    assert gradient.tolist() == ([2.0] * 3 if sign > 0 else [-2.0] * 3)
+
+
+def test_branches_must_agree():
+    with pytest.raises(ValueError, match="same shapes"):
+        ndl.jit(lambda x: ndl.cond(x.sum() > 0, lambda: x, lambda: x[:1]))(ndl.ones(3))
+
+
+def test_scan_is_a_recurrence():
+    w = ndl.tensor(np.eye(3, dtype=np.float32) * 0.5)
+
+    def f(xs):
+        def cell(h, x):
+            h = (h @ w + x).tanh()
+            return h, {"h": h, "twice": h * 2}
+
+        last, steps = ndl.scan(cell, ndl.zeros(1, 3), xs)
+        return (last + steps["twice"][2] + steps["h"].sum(0)).sum()
+
+    h, kept = np.zeros((1, 3)), []
+    for x in X:
+        h = np.tanh(h @ (0.5 * np.eye(3)) + x)
+        kept.append(h)
+    expected = (h + 2 * kept[2] + sum(kept)).sum()
+    np.testing.assert_allclose(both(f, ndl.tensor(X)).item(), expected, rtol=1e-5)
+    assert both(ndl.grad(f), ndl.tensor(X)).shape == X.shape
+
+
+def test_scan_without_inputs_has_a_length():
+    last, powers = ndl.scan(lambda x, _: (x * 2, x), ndl.tensor(1.0), length=4)
+    assert last.item() == 16.0 and powers.tolist() == [1.0, 2.0, 4.0, 8.0]
+    with pytest.raises(ValueError, match="one size"):
+        ndl.scan(lambda c, x: (c, x), ndl.tensor(1.0), (ndl.ones(2), ndl.ones(3)))
+    with pytest.raises(ValueError, match="one size"):
+        ndl.scan(lambda c, x: (c, x), ndl.tensor(1.0))
+
+
+def test_while_loop_stops_when_its_condition_does_not_hold():
+    def f(x):
+        return ndl.while_loop(lambda s: s["x"].sum() < 100, grow, {"x": x, "n": x * 0}, 20)["x"]
+
+    def grow(s):
+        return {"x": s["x"] * 2, "n": s["n"] + 1}
+
+    assert both(f, ndl.tensor([3.0, 1.0])).tolist() == [96.0, 32.0]
+    gradient = both(ndl.grad(lambda x: f(x).sum()), ndl.tensor([3.0, 1.0]))
+    assert gradient.tolist() == [32.0, 32.0]
+
+
+def test_compiled_loops_need_a_bound():
+    def f(x):
+        return ndl.while_loop(lambda x: x < 9, lambda x: x * 2, x)
+
+    assert f(ndl.tensor(1.0)).item() == 16.0
+    with pytest.raises(ndl.TraceError, match="max_steps"):
+        ndl.jit(f)(ndl.tensor(1.0))

@@ -125,6 +125,30 @@ def test_an_update_is_one_kernel_per_parameter():
     ]
 
 
+def test_updates_of_all_parameters_are_one_call():
+    shapes = [(30, 20), (20,), (20, 7), (7,)]
+    starts = [RNG.standard_normal(s).astype(np.float32) for s in shapes]
+    x, outcomes = tensor(4, 30), []
+    for compiled in (False, True):
+        params = [ndl.nn.Parameter(p) for p in starts]
+        optimizer = ndl.optim.Adam(params, lr=0.01)
+
+        def step(x):
+            optimizer.reset_grad()  # noqa: B023
+            a, b, c, d = params  # noqa: B023
+            (((x @ a + b).tanh() @ c + d) ** 2).sum().backward(create_graph=False)
+            optimizer.step()  # noqa: B023
+
+        run = ndl.jit(step) if compiled else step
+        for _ in range(3):
+            run(x)
+        outcomes.append([p.numpy() for p in params])
+    for eager, ours in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(ours, eager, rtol=1e-4, atol=1e-5)
+    (update,) = [k for k in run.kernels if k.name == "run_each fused"]
+    assert len(update.outputs) == 3 * len(shapes)
+
+
 def test_halves_and_small_integers_keep_their_rounding():
     for dtype in ("float16", "bfloat16", "int8", "uint8"):
         x = ndl.tensor(np.arange(12).reshape(3, 4), dtype=dtype)

@@ -119,12 +119,12 @@ class Node:
         inputs = ", ".join(_text(a) for a in self.args if id(a) not in outs and a is not self.outs)
         results = ", ".join(f"{o}: {_type(o)}" for o in self.outs)
         onto = f" onto {', '.join(map(str, self.continues))}" if self.continues else ""
-        if self.kernel == "run":  # the program's text has a line per instruction
-            program, _, ins, inner = self.args
-            title, *body = program.text.splitlines()
-            given = ", ".join(map(str, ins))
+        if self.kernel in ("run", "run_each"):  # a program's text has a line per instruction
+            title, *body = self.args[0].text.splitlines()
+            given = ", ".join(map(str, self.ins))
+            rows = f", rows of {self.args[3]} axes" if self.kernel == "run" else ""
             name = title.partition("(")[0]
-            return "\n".join([f"{results} = run {name}({given}), rows of {inner} axes", *body])
+            return "\n".join([f"{results} = {self.kernel} {name}({given}){rows}", *body])
         return f"{results} = {self.kernel}({inputs}){onto}"
 
 

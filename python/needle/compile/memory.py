@@ -194,7 +194,7 @@ def may_overwrite(node: Node, out: Operand, value: Value) -> bool:
     """May an output of a call be in the memory of a value that it reads?
 
     It may if the call goes element by element, and meets both in the same order."""
-    if node.kernel == "run":
+    if node.kernel in ("run", "run_each"):
         if any(i.kind not in ("full", "scalar") for i in node.args[0].instructions):
             return False
     elif node.kernel not in IN_PLACE:

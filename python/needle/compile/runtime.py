@@ -15,9 +15,14 @@ from .graph import Graph, Node, Operand, Value, map_operands
 from .memory import ARENA, Home, Plan, plan_memory
 from .passes import simplify
 from .state import Layout, grad_of, layout_of
+from .together import together
 from .trace import DATA, MEMORY, Output, Trace
 
-PASSES: dict[str, Callable[[Graph], Graph]] = {"simplified": simplify, "fused": fuse}
+PASSES: dict[str, Callable[[Graph], Graph]] = {
+    "simplified": simplify,
+    "fused": fuse,
+    "together": together,
+}
 UNFUSED = {"simplified": simplify}
 
 

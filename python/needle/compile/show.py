@@ -52,13 +52,13 @@ class Kernel:
 
 def kernel_of(node: Node) -> Kernel:
     """A call, described."""
-    program = node.args[0] if node.kernel == "run" else None
+    program = node.args[0] if node.kernel in ("run", "run_each") else None
     text = str(node) if program is None else program.text
     name = node.kernel
     if node.args and isinstance(node.args[0], str):
         name = node.args[0]
     elif program is not None:
-        name = f"run {program.program.name}"
+        name = f"{node.kernel} {program.program.name}"
     outs, ins = _types(node.outs), _types(node.ins)
     return Kernel(name, text, node.source, ins, outs, moved_bytes(node), flops(node))
 
@@ -84,9 +84,11 @@ def flops(node: Node) -> int:
     if node.kernel.startswith("conv") and len(node.ins) > 1:
         weights = min(node.ins, key=lambda x: x.size)
         return 2 * size * weights.size // max(weights.shape[-1], 1)
-    if node.kernel == "run":
+    if node.kernel in ("run", "run_each"):
         work = [i for i in node.args[0].instructions if i.name not in ("load", "store", "constant")]
-        return size * len(work)
+        calls = 1 if node.kernel == "run" else len(node.args[1])
+        stored = sum(x.size for x in node.outs) * calls // len(node.outs)
+        return (size if node.kernel == "run" else stored) * len(work)
     return 0 if node.kernel in ("copy", "fill", "gather", "scatter") else size
 
 

@@ -1,6 +1,7 @@
 """needle beside PyTorch, kernel by kernel and for whole training steps, in one process.
 
     python benchmarks/kernels.py [--only gemm --only conv] [--json] [--threads 2] [--seconds 1]
+    python benchmarks/kernels.py --docs    puts the stored table into docs/performance.md
 
 Answers are compared first, then both are timed in alternating batches: speed = PyTorch's time /
 needle's, the median over pairs of neighbouring batches. `--json` prints a list of rows and stores
@@ -16,6 +17,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,8 @@ from needle import _native
 
 STEPS_COMPARED = 2
 STEP_LETTERS = "cde"
+DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
+TABLE_START, TABLE_END = "<!-- kernels.py writes from here -->", "<!-- to here -->"
 QUIET = 0.1  # of the CPUs may be used by others
 
 
@@ -99,6 +103,27 @@ def line(row: dict[str, Any]) -> str:
     ).rstrip()
 
 
+def write_docs() -> None:
+    """The stored rows as the table of docs/performance.md."""
+    stored = json.loads((RESULTS / "kernels.json").read_text())
+    machine = stored["machine"]
+    lines = [
+        f"`{stored['command']}` at {stored['commit']}: {machine['cpu']}, {machine['threads']} "
+        f"threads, PyTorch {machine['torch']}, Python {machine['python']}.",
+        "",
+        "| work | speed | bar | needle, ms | PyTorch, ms |",
+        "|---|---|---|---|---|",
+    ]
+    for row in stored["rows"]:
+        speed = "-" if row["speed"] is None else f"{row['speed']:.2f}"
+        limit = f" of the {row['against']}" if "against" in row else ""
+        times = f"{row['needle_ms']:.3f} | {row['torch_ms']:.3f}"
+        lines.append(f"| {row['work']} | {speed}{limit} | {row['bar']} | {times} |")
+    before, _, rest = DOCS.read_text().partition(TABLE_START)
+    after = rest.partition(TABLE_END)[2]
+    DOCS.write_text("\n".join([before + TABLE_START, *lines, TABLE_END + after]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -107,7 +132,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print and store rows")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=1.0, help="time for each work")
+    parser.add_argument("--docs", action="store_true", help="write the stored table to docs/")
     options = parser.parse_args()
+    if options.docs:
+        return write_docs()
     ndl.set_num_threads(options.threads)
     torch.set_num_threads(options.threads)
     others = busy()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import inspect
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +19,13 @@ import needle as ndl
 
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "docs/from-scratch.md", "docs/design.md", "docs/layout.md"]
-PAGES += ["docs/add-an-op.md", "docs/add-a-device.md", "docs/env.md", "CONTRIBUTING.md"]
+PAGES += [
+    "docs/performance.md",
+    "docs/add-an-op.md",
+    "docs/add-a-device.md",
+    "docs/env.md",
+    "CONTRIBUTING.md",
+]
 TEMPLATE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title} · needle</title>
@@ -88,6 +95,7 @@ def main(out: Path) -> None:
     for source in PAGES:
         write(page_name(source), titles[source], render((ROOT / source).read_text()))
     write("api.html", "API", api_body(ndl))
+    shutil.copytree(ROOT / "docs" / "images", out / "images", dirs_exist_ok=True)
     print(f"{len(links)} pages in {out}")
 
 

@@ -82,7 +82,8 @@ Image<T> image_of(const View& v) {
 // (K..., C, O); the adjoint reads O and writes C.
 template <class T>
 Filter<T> filter_of(const View& v, bool is_adjoint = false) {
-  const int64_t channels = v.strides[v.ndim - 2], outputs = v.strides[v.ndim - 1];
+  const int64_t channels = v.strides[v.ndim - 2];
+  const int64_t outputs = v.shape[v.ndim - 1] == 1 ? 1 : v.strides[v.ndim - 1];
   Filter<T> filter = {reinterpret_cast<T*>(v.data),
                       {},
                       is_adjoint ? outputs : channels,
@@ -112,7 +113,7 @@ bool is_depthwise(const View& w, const ConvWindow& window) {
 template <class T>
 void conv_as(const View& out, const View& x, const View& w, const ConvWindow& window) {
   const Axes axes(x, out, w, window, false);
-  const bool unrolls = unrolls_width(axes.of, x.shape[x.ndim - 1], window.groups);
+  const bool unrolls = Unrolling::is_worth_it(axes.of[2], x.shape[x.ndim - 1], window.groups);
   const Plain<T> to(out), from(x), filters(w, unrolls);
   const Image<T> y = image_of<T>(to.view());
   const Image<const T> images = image_of<const T>(from.load(x));
@@ -142,7 +143,7 @@ void conv_by_data_as(const View& out, const View& y, const View& w, const ConvWi
 template <class T>
 void conv_by_weight_as(const View& out, const View& x, const View& y, const ConvWindow& window) {
   const Axes axes(x, y, out, window, false);
-  const bool unrolls = unrolls_width(axes.of, x.shape[x.ndim - 1], window.groups);
+  const bool unrolls = Unrolling::is_worth_it(axes.of[2], x.shape[x.ndim - 1], window.groups);
   const Plain<T> to(out, unrolls), left(x), right(y);
   const Filter<T> filter = filter_of<T>(to.view());
   const Image<const T> from = image_of<const T>(left.load(x));

@@ -27,6 +27,7 @@ constexpr int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -cei
 struct Tap {
   int64_t place;  // in the filter
   int64_t shift;
+  int64_t index, remainder;  // shift - lowest shift = index * in_step + remainder
 };
 
 // One axis of a convolution (or of its adjoint).
@@ -74,22 +75,33 @@ class TapTable {
       for (int64_t place = 0; place < axis.taps; ++place) {
         int64_t shift;
         if (!axis.meets(phase, place, &shift) || !axis.is_inside(phase, shift)) continue;
-        taps[n++] = {place, shift};
+        taps[n++] = {place, shift, 0, 0};
         lowest = min_of(lowest, shift);
         highest = max_of(highest, shift);
       }
     }
-    starts[axis.phases()] = n;
+    starts[axis.phases()] = count_ = n;
     if (n == 0) lowest = highest = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      taps[i].index = (taps[i].shift - lowest) / axis.in_step();
+      taps[i].remainder = (taps[i].shift - lowest) % axis.in_step();
+    }
   }
 
   const Tap* begin(int64_t phase) const { return taps_ + starts_[phase]; }
   const Tap* end(int64_t phase) const { return taps_ + starts_[phase + 1]; }
 
+  bool has(int64_t place) const {
+    for (int64_t i = 0; i < count_; ++i) {
+      if (taps_[i].place == place) return true;
+    }
+    return false;
+  }
+
   // Does some tap see inputs whose distance from the lowest one has this remainder?
-  bool sees(int64_t remainder, int64_t step, int64_t phases) const {
-    for (const Tap* tap = begin(0); tap != end(phases - 1); ++tap) {
-      if ((tap->shift - lowest) % step == remainder) return true;
+  bool sees(int64_t remainder) const {
+    for (int64_t i = 0; i < count_; ++i) {
+      if (taps_[i].remainder == remainder) return true;
     }
     return false;
   }
@@ -99,6 +111,7 @@ class TapTable {
  private:
   const Tap* taps_;
   const int64_t* starts_;
+  int64_t count_;
 };
 
 // (N, D, H, W, C) with contiguous channels; steps count elements.
@@ -109,23 +122,12 @@ struct Image {
   int64_t batch_step, step[kSpace];
 };
 
-// (KD, KH, KW, in, out) with any steps.
+// (KD, KH, KW, in, out) with any steps; either in_step or out_step is 1.
 template <class T>
 struct Filter {
   T* data;
   int64_t step[kSpace], in_step, out_step;
 };
-
-// Images of few channels, seen through filters that are several taps wide, are unrolled when they
-// are copied: each output along the width gets the inputs of its taps side by side. What is left is
-// a filter one tap wide, whose channels are (KW, C).
-constexpr int64_t kFewChannels = 4;
-
-inline bool unrolls_width(const TapAxis (&axes)[kSpace], int64_t channels, int64_t groups) {
-  return !axes[2].is_adjoint && groups == 1 && channels <= kFewChannels && axes[2].taps > 1;
-}
-
-inline TapAxis unrolled(const TapAxis& width) { return {width.out, width.out, 1, 1, 0, 1, false}; }
 
 template <class T>
 void copy_run(T* to, const T* from, int64_t n) {
@@ -136,25 +138,51 @@ void copy_run(T* to, const T* from, int64_t n) {
   lanes.store(to + i, lanes.load(from + i));
 }
 
-// What output w sees of a line (positions `step` apart), tap by tap: (KW, C), zeros outside.
-template <class T>
-void copy_window(T* to, const T* line, int64_t step, const TapAxis& width, int64_t w,
-                 int64_t channels) {
-  const int64_t start = w * width.stride - width.padding;
-  if (width.dilation == 1 && step == channels) {
-    const int64_t first = min_of(max_of(0, -start), width.taps);
-    const int64_t last = max_of(first, min_of(width.taps, width.in - start));
-    for (int64_t i = 0; i < first * channels; ++i) to[i] = 0;
-    copy_run(to + first * channels, line + (start + first) * step, (last - first) * channels);
-    for (int64_t i = last * channels; i < width.taps * channels; ++i) to[i] = 0;
-    return;
+// Few channels, and filters several taps wide: the inputs of an output's taps along the width lie
+// side by side, (KW, C). They are read as the channels of a filter one tap wide, from a copy of the
+// line with its padding; those of the next output start `stride` positions later.
+constexpr int64_t kFewChannels = 4;
+
+class Unrolling {
+ public:
+  Unrolling() = default;
+  Unrolling(const TapAxis& width, int64_t channels) : width_(width), channels_(channels) {}
+
+  static bool is_worth_it(const TapAxis& width, int64_t channels, int64_t groups) {
+    return !width.is_adjoint && groups == 1 && channels <= kFewChannels && width.taps > 1 &&
+           width.dilation == 1;
   }
-  for (int64_t k = 0; k < width.taps; ++k, to += channels) {
-    const int64_t place = start + k * width.dilation;
-    const bool is_inside = place >= 0 && place < width.in;
-    for (int64_t c = 0; c < channels; ++c) to[c] = is_inside ? line[place * step + c] : T(0);
+
+  TapAxis axis() const { return {width_.out, width_.out, 1, 1, 0, 1, false}; }
+  int64_t channels() const { return width_.taps * channels_; }
+  int64_t step() const { return width_.stride * channels_; }
+  int64_t line(int64_t outputs) const { return (outputs - 1) * step() + channels(); }
+
+  // What `outputs` outputs from `first` on see of a line whose positions are `from_step` apart.
+  template <class T>
+  void copy_line(T* to, const T* from, int64_t from_step, int64_t first, int64_t outputs) const {
+    const int64_t start = first * width_.stride - width_.padding;
+    const int64_t end = start + (outputs - 1) * width_.stride + width_.taps;
+    const int64_t inside = min_of(max_of(start, 0), end);
+    const int64_t last = max_of(inside, min_of(end, width_.in));
+    for (int64_t i = 0; i < (inside - start) * channels_; ++i) to[i] = 0;
+    T* const middle = to + (inside - start) * channels_;
+    if (from_step == channels_) {
+      copy_run(middle, from + inside * from_step, (last - inside) * channels_);
+    } else {
+      for (int64_t i = 0; i < last - inside; ++i) {
+        for (int64_t c = 0; c < channels_; ++c) {
+          middle[i * channels_ + c] = from[(inside + i) * from_step + c];
+        }
+      }
+    }
+    for (int64_t i = (last - start) * channels_; i < (end - start) * channels_; ++i) to[i] = 0;
   }
-}
+
+ private:
+  TapAxis width_;
+  int64_t channels_;
+};
 
 }  // namespace
 }  // namespace NEEDLE_ISA

@@ -25,11 +25,11 @@ class TapConv {
       : out_(out), in_(in), filter_(filter), groups_(groups) {
     for (int d = 0; d < kSpace; ++d) axes_[d] = axes[d];
     in_channels_ = in.channels / groups;
-    unrolls_ = unrolls_width(axes, in.channels, groups);
+    unrolls_ = Unrolling::is_worth_it(axes[2], in.channels, groups);
     if (unrolls_) {
-      axes_[2] = unrolled(axes[2]);
-      width_ = axes[2];
-      in_channels_ *= width_.taps;
+      unrolling_ = Unrolling(axes[2], in.channels);
+      axes_[2] = unrolling_.axis();
+      in_channels_ = unrolling_.channels();
     }
     out_channels_ = out.channels / groups;
     panels_ = ceil_div(out_channels_, kWidth);
@@ -37,8 +37,9 @@ class TapConv {
 
   void run() {
     merge_points();
+    constexpr int64_t kTapWords = sizeof(Tap) / 8;
     int64_t entries = 0;
-    for (const TapAxis& axis : axes_) entries += axis.taps * 2 + axis.phases() + 1;
+    for (const TapAxis& axis : axes_) entries += axis.taps * kTapWords + axis.phases() + 1;
     taps_ = axes_[0].taps * axes_[1].taps * axes_[2].taps;
     const int64_t packed = groups_ * panels_ * panel_size();
     const Workspace workspace(packed * kSize + entries * 8);
@@ -46,8 +47,8 @@ class TapConv {
     int64_t* room = reinterpret_cast<int64_t*>(packed_ + packed);
     for (int d = 0; d < kSpace; ++d) {
       Tap* const taps = reinterpret_cast<Tap*>(room);
-      table_[d].fill(axes_[d], taps, room + 2 * axes_[d].taps);
-      room += 2 * axes_[d].taps + axes_[d].phases() + 1;
+      table_[d].fill(axes_[d], taps, room + kTapWords * axes_[d].taps);
+      room += kTapWords * axes_[d].taps + axes_[d].phases() + 1;
     }
     plan();
     pack_filter();
@@ -106,13 +107,14 @@ class TapConv {
   }
 
   int64_t tile_size(const int64_t (&outputs)[kSpace]) const {
-    const int64_t places = extent(0, outputs[0]) * extent(1, outputs[1]) * line(outputs[2]);
-    return places * axes_[2].in_step() * images_ * pitch_;
+    const int64_t lines = extent(0, outputs[0]) * extent(1, outputs[1]);
+    if (unrolls_) return lines * unrolling_.line(outputs[2]);
+    return lines * line(outputs[2]) * axes_[2].in_step() * images_ * pitch_;
   }
 
   void plan() {
     for (int d = 0; d < kSpace; ++d) part_[d] = axes_[d].count(0);
-    const bool has_long_lines = part_[2] >= 2 * kRows || in_.batch == 1;
+    const bool has_long_lines = part_[2] >= 2 * kRows || in_.batch == 1 || unrolls_;
     images_ = has_long_lines ? 1 : even_part(in_.batch, kRows);
     const int64_t in_step = axes_[2].in_step(), row = in_step * in_.step[2] * kSize;
     const bool is_padded =
@@ -160,6 +162,7 @@ class TapConv {
     const int64_t cols = min_of(kWidth, out_channels_ - col);
     const int64_t w = tap % axes_[2].taps, rest = tap / axes_[2].taps;
     const int64_t h = rest % axes_[1].taps, d = rest / axes_[1].taps;
+    if (!table_[0].has(d) || !table_[1].has(h) || !table_[2].has(w)) return;
     const T* from = filter_.data + d * filter_.step[0] + h * filter_.step[1] + w * filter_.step[2];
     from += group * group_step() + col * filter_.out_step;
     T* const to = packed_ + (panel * taps_ + tap) * in_channels_ * kWidth;
@@ -167,15 +170,9 @@ class TapConv {
       for (int64_t c = 0; c < in_channels_; ++c) {
         __builtin_memcpy(to + c * kWidth, from + c * filter_.in_step, cols * kSize);
       }
-    } else if (filter_.in_step == 1) {
+    } else {
       transpose(to, kWidth, reinterpret_cast<const char*>(from), filter_.out_step * kSize, cols,
                 in_channels_);
-    } else {
-      for (int64_t c = 0; c < in_channels_; ++c) {
-        for (int64_t j = 0; j < cols; ++j) {
-          to[c * kWidth + j] = from[c * filter_.in_step + j * filter_.out_step];
-        }
-      }
     }
   }
 
@@ -240,19 +237,21 @@ class TapConv {
   }
 
   Tile packed_tile(const Part& part, T* room) const {
-    const int64_t in_step = axes_[2].in_step(), width = line(part.last[2] - part.first[2]);
+    const int64_t outputs = part.last[2] - part.first[2], width = line(outputs);
     const int64_t along = part.images * pitch_, height = extent(1, part.last[1] - part.first[1]);
-    const int64_t line_step = in_step * width * along;
-    const Tile tile = {room, {height * line_step, line_step, along}, width * along, pitch_};
+    Tile tile = {room, {0, axes_[2].in_step() * width * along, along}, width * along, pitch_};
+    if (unrolls_) tile = {room, {0, unrolling_.line(outputs), 0}, 0, unrolling_.step()};
+    tile.step[0] = height * tile.step[1];
     for (int64_t d = 0; d < extent(0, part.last[0] - part.first[0]); ++d) {
       for (int64_t h = 0; h < height; ++h) {
         if (!is_seen(0, d, base(part, 0)) || !is_seen(1, h, base(part, 1))) continue;
         const T* const from = in_.data + part.group * in_channels_ + part.image * in_.batch_step +
                               (base(part, 0) + d) * in_.step[0] + (base(part, 1) + h) * in_.step[1];
-        for (int64_t r = 0; r < in_step; ++r) {
-          if (!table_[2].sees(r, in_step, axes_[2].phases())) continue;
-          T* const to = room + d * tile.step[0] + h * tile.step[1] + r * tile.remainder_step;
-          pack_line(to, from, base(part, 2) + r, width, part.images);
+        T* const to = room + d * tile.step[0] + h * tile.step[1];
+        if (unrolls_) {
+          unrolling_.copy_line(to, from, in_.step[2], part.first[2], outputs);
+        } else {
+          pack_line(to, from, base(part, 2), width, part.images);
         }
       }
     }
@@ -261,26 +260,23 @@ class TapConv {
 
   bool is_seen(int d, int64_t offset, int64_t base) const {
     if (base + offset < 0 || base + offset >= axes_[d].in) return false;
-    const int64_t step = axes_[d].in_step();
-    return table_[d].sees(offset % step, step, axes_[d].phases());
+    return table_[d].sees(offset % axes_[d].in_step());
   }
 
-  // (width, images, pitch) from inputs first, first + in_step, ... of a line
-  void pack_line(T* to, const T* from, int64_t first, int64_t width, int64_t images) const {
-    for (int64_t i = 0; i < width; ++i) {
-      const int64_t place = first + i * axes_[2].in_step();
+  // (in_step, width, images, pitch): inputs base, base + in_step, ... of a line, then those after
+  // base + 1, and so on, if a tap sees them
+  void pack_line(T* to, const T* from, int64_t base, int64_t width, int64_t images) const {
+    const int64_t in_step = axes_[2].in_step(), size = images * pitch_;
+    for (int64_t i = 0; i < in_step * width; ++i, to += size) {
+      const int64_t remainder = i / width, place = base + remainder + i % width * in_step;
+      if (!table_[2].sees(remainder)) continue;
       if (place < 0 || place >= axes_[2].in) {
-        __builtin_memset(to, 0, images * pitch_ * kSize);
-        to += images * pitch_;
+        __builtin_memset(to, 0, size * kSize);
         continue;
       }
-      const T* source = unrolls_ ? from : from + place * in_.step[2];
-      for (int64_t n = 0; n < images; ++n, to += pitch_, source += in_.batch_step) {
-        if (unrolls_) {
-          copy_window(to, source, in_.step[2], width_, place, in_.channels);
-        } else {
-          copy_run(to, source, in_channels_);
-        }
+      const T* const source = from + place * in_.step[2];
+      for (int64_t n = 0; n < images; ++n) {
+        copy_run(to + n * pitch_, source + n * in_.batch_step, in_channels_);
       }
     }
   }
@@ -321,8 +317,10 @@ class TapConv {
   int64_t list_taps(const Part& part, const Tile& tile, const T* b, const int64_t (&phase)[kSpace],
                     const int64_t (&at)[2], int64_t row, int64_t n, Panels<T>* list) const {
     const int64_t in_step = axes_[2].in_step();
-    const int64_t first = (part.first[2] + row / part.images) * in_step;
-    const int64_t last = (part.first[2] + (row + n - 1) / part.images) * in_step;
+    const int64_t first_place = part.images == 1 ? row : row / part.images;
+    const int64_t last_place = part.images == 1 ? row + n - 1 : (row + n - 1) / part.images;
+    const int64_t first = (part.first[2] + first_place) * in_step;
+    const int64_t last = (part.first[2] + last_place) * in_step;
     int64_t count = 0;
     for (const Tap* kd = table_[0].begin(phase[0]); kd != table_[0].end(phase[0]); ++kd) {
       const int64_t d = at[0] * axes_[0].in_step() + kd->shift;
@@ -335,9 +333,7 @@ class TapConv {
         const int64_t line = (kd->place * axes_[1].taps + kh->place) * axes_[2].taps;
         for (const Tap* kw = table_[2].begin(phase[2]); kw != table_[2].end(phase[2]); ++kw) {
           if (last + kw->shift < 0 || first + kw->shift >= axes_[2].in) continue;
-          const int64_t shift = kw->shift - table_[2].lowest;
-          list[count].a =
-              a + shift % in_step * tile.remainder_step + shift / in_step * tile.step[2];
+          list[count].a = a + kw->remainder * tile.remainder_step + kw->index * tile.step[2];
           list[count++].b = b + (line + kw->place) * in_channels_ * kWidth;
         }
       }
@@ -349,10 +345,10 @@ class TapConv {
   void run_block(const BlockKernel<T>& kernel, const PanelSum<T>& sum, T* line, int64_t row,
                  int64_t n, int64_t cols, int64_t images) const {
     const int64_t along = axes_[2].out_step() * out_.step[2];
+    if (images == 1) return kernel(sum, row, 0, line + row * along, along, false);
     const auto place = [&](int64_t i) {
       return line + i / images * along + i % images * out_.batch_step;
     };
-    if (images == 1) return kernel(sum, row, 0, place(row), along, false);
     if (row / images == (row + n - 1) / images) {
       return kernel(sum, row, 0, place(row), out_.batch_step, false);
     }
@@ -373,7 +369,7 @@ class TapConv {
   int64_t part_[kSpace], part_panels_;  // a task's outputs along each axis, and panels
   int64_t parts_[kSpace], panel_parts_, tasks_;
   bool is_in_place_, unrolls_;
-  TapAxis width_;  // what is unrolled
+  Unrolling unrolling_;
   T* packed_;
 };
 

@@ -25,34 +25,35 @@ class TapWeight {
       : filter_(filter), x_(x), y_(y), groups_(groups) {
     for (int d = 0; d < kSpace; ++d) axes_[d] = axes[d];
     rows_ = x.channels / groups;
-    unrolls_ = unrolls_width(axes, x.channels, groups);
+    unrolls_ = Unrolling::is_worth_it(axes[2], x.channels, groups);
     if (unrolls_) {
-      axes_[2] = unrolled(axes[2]);
-      width_ = axes[2];
-      rows_ *= width_.taps;
+      unrolling_ = Unrolling(axes[2], x.channels);
+      axes_[2] = unrolling_.axis();
+      rows_ = unrolling_.channels();
     }
     cols_ = y.channels / groups;
     panels_ = ceil_div(cols_, kWidth);
   }
 
   void run() {
-    const bool is_short = axes_[2].out < kShortLine && x_.batch > 1;
+    const bool is_short = axes_[2].out < kShortLine && x_.batch > 1 && !unrolls_;
     if (!is_short && !unrolls_) return sum(false);
     const Image<const T> x = x_, y = y_;
-    const int64_t x_image = axes_[0].in * axes_[1].in * axes_[2].in * rows_ * groups_;
-    const int64_t y_image = is_short ? axes_[0].out * axes_[1].out * axes_[2].out * y.channels : 0;
-    const int64_t image = max_of(1, (x_image + y_image) * kSize);
+    const int64_t line = unrolls_ ? unrolling_.line(axes_[2].out) : axes_[2].in * x.channels;
+    const int64_t x_image = axes_[0].in * axes_[1].in * line;
+    const int64_t y_line = is_short ? axes_[2].out * y.channels : 0;
+    const int64_t image = max_of(1, x_image + axes_[0].out * axes_[1].out * y_line) * kSize;
     const int64_t most = min_of(x.batch, max_of(kRows, kPackedBytes / image));
     const Workspace workspace(image * most, kept_images);
     for (int64_t first = 0; first < x.batch; first += most) {
       const int64_t n = min_of(most, x.batch - first);
       T* const room = workspace.template as<T>();
-      images_ = is_short ? n : 1;
-      x_ = packed(x, first, n, {axes_[0].in, axes_[1].in, axes_[2].in}, unrolls_, room);
       if (is_short) {
-        y_ = packed(y, first, n, {axes_[0].out, axes_[1].out, axes_[2].out}, false,
-                    room + x_image * n);
+        images_ = n;
+        x_ = side_by_side(x, first, {axes_[0].in, axes_[1].in, axes_[2].in}, room);
+        y_ = side_by_side(y, first, {axes_[0].out, axes_[1].out, axes_[2].out}, room + x_image * n);
       } else {
+        x_ = padded_lines(x, first, n, line, room);
         y_.data = y.data + first * y.batch_step;
       }
       sum(first > 0);
@@ -69,33 +70,38 @@ class TapWeight {
   static constexpr int64_t kTasks = 16;             // so many, if there is enough work:
   static constexpr int64_t kTaskWork = 1 << 20;     // multiplications worth a task
 
-  // `count` images from `first` on as (D, H, W, n, C), or one after the other; unrolled if asked.
-  Image<const T> packed(const Image<const T>& image, int64_t first, int64_t count,
-                        const int64_t (&shape)[kSpace], bool unrolls, T* room) const {
-    const int64_t channels = unrolls ? rows_ : image.channels, lines = shape[0] * shape[1];
-    const int64_t place = images_ * channels, size = lines * shape[2] * channels;
-    const int64_t n_step = images_ > 1 ? channels : size;
-    parallel_for(lines, 1, [&](int64_t begin, int64_t end) {
+  // images_ images from `first` on as (D, H, W, n, C)
+  Image<const T> side_by_side(const Image<const T>& image, int64_t first,
+                              const int64_t (&shape)[kSpace], T* room) const {
+    const int64_t channels = image.channels, place = images_ * channels;
+    parallel_for(shape[0] * shape[1], 1, [&](int64_t begin, int64_t end) {
       for (int64_t line = begin; line < end; ++line) {
-        for (int64_t n = 0; n < count; ++n) {
-          const T* const from = image.data + (first + n) * image.batch_step +
-                                line / shape[1] * image.step[0] + line % shape[1] * image.step[1];
-          T* to = room + line * shape[2] * place + n * n_step;
-          for (int64_t w = 0; w < shape[2]; ++w, to += place) {
-            if (unrolls) {
-              copy_window(to, from, image.step[2], width_, w, image.channels);
-            } else {
-              copy_run(to, from + w * image.step[2], channels);
-            }
+        const T* const from = image.data + first * image.batch_step +
+                              line / shape[1] * image.step[0] + line % shape[1] * image.step[1];
+        T* to = room + line * shape[2] * place;
+        for (int64_t w = 0; w < shape[2]; ++w) {
+          const T* source = from + w * image.step[2];
+          for (int64_t n = 0; n < images_; ++n, to += channels, source += image.batch_step) {
+            copy_run(to, source, channels);
           }
         }
       }
     });
-    return {room,
-            images_ > 1 ? 1 : count,
-            channels,
-            n_step,
-            {shape[1] * shape[2] * place, shape[2] * place, place}};
+    return {room, 1, channels, 0, {shape[1] * shape[2] * place, shape[2] * place, place}};
+  }
+
+  // `count` images from `first` on as (n, D, H, line), to be read unrolled
+  Image<const T> padded_lines(const Image<const T>& image, int64_t first, int64_t count,
+                              int64_t line, T* room) const {
+    const int64_t height = axes_[1].in, lines = axes_[0].in * height;
+    parallel_for(count * lines, max_of(1, (1 << 14) / line), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* const from = image.data + (first + i / lines) * image.batch_step +
+                              i % lines / height * image.step[0] + i % height * image.step[1];
+        unrolling_.copy_line(room + i * line, from, image.step[2], 0, axes_[2].out);
+      }
+    });
+    return {room, count, rows_, lines * line, {height * line, line, unrolling_.step()}};
   }
 
   // The filter (+)= the sums over all positions.
@@ -214,9 +220,13 @@ class TapWeight {
     sum.depth = is_line ? max_of(0, end - first) * images_ : images_;
     sum.a_col = images_ > 1 ? x_.channels : width.stride * x_.step[2];
     sum.b_row = images_ > 1 ? y_.channels : y_.step[2];
-    for (; line < last && first < end; ++line) {
-      const int64_t h = line % height.out, rest = line / height.out;
-      const int64_t d = rest % depth.out, n = rest / depth.out;
+    int64_t h = line % height.out, d = line / height.out % depth.out;
+    int64_t n = line / height.out / depth.out;
+    for (; line < last && first < end; ++line, ++h) {
+      if (h == height.out) {
+        h = 0;
+        if (++d == depth.out) d = 0, ++n;
+      }
       const int64_t in_d = d * depth.stride + kd * depth.dilation - depth.padding;
       const int64_t in_h = h * height.stride + kh * height.dilation - height.padding;
       if (in_d < 0 || in_d >= depth.in || in_h < 0 || in_h >= height.in) continue;
@@ -236,13 +246,12 @@ class TapWeight {
   Filter<T> filter_;
   Image<const T> x_, y_;
   TapAxis axes_[kSpace];
-  int64_t groups_, rows_, cols_,
-      panels_;          // of one group: channels of x, of y, panels of the latter
-  int64_t images_ = 1;  // side by side at each position
+  int64_t groups_, rows_, cols_, panels_;  // of one group: channels of x, of y, panels of those
+  int64_t images_ = 1;                     // side by side at each position
   int64_t lines_, chunk_lines_, runs_per_line_;
   int64_t segments_, tap_lines_, part_panels_;
   bool unrolls_;
-  TapAxis width_;  // what is unrolled
+  Unrolling unrolling_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 """Every environment variable that needle reads, in one place.
 
     NEEDLE_BACKEND      nd | np             tensors over NDArray (default) or plain numpy arrays
+    NEEDLE_JIT          tile | off          compiled functions: fused kernels (default), or eager
     NEEDLE_CPU          baseline | avx2 | avx512 | neon    instruction set of the native core
     NEEDLE_NUM_THREADS  a positive number   size of the native thread pool
 
@@ -10,14 +11,16 @@ The last two are read here and handed to the native core when it is loaded.
 import os
 
 BACKENDS = ("nd", "np")
+JITS = ("tile", "off")
 
 
-def _backend() -> str:
-    value = os.environ.get("NEEDLE_BACKEND", "nd")
-    if value not in BACKENDS:
+def _choice(name: str, values: tuple[str, ...]) -> str:
+    """One of the values; the first is the default."""
+    value = os.environ.get(name, values[0])
+    if value not in values:
         raise RuntimeError(
-            f"[needle] NEEDLE_BACKEND must be one of {', '.join(BACKENDS)}, got {value!r}; "
-            "unset it for the default 'nd'."
+            f"[needle] {name} must be one of {', '.join(values)}, got {value!r}; "
+            f"unset it for the default {values[0]!r}."
         )
     return value
 
@@ -33,6 +36,7 @@ def _num_threads() -> int | None:
     return int(value)
 
 
-BACKEND = _backend()
+BACKEND = _choice("NEEDLE_BACKEND", BACKENDS)
+JIT = _choice("NEEDLE_JIT", JITS)
 CPU = os.environ.get("NEEDLE_CPU") or None  # None: the best that this machine has
 NUM_THREADS = _num_threads()  # None: as many as affinity and the cgroup quota allow

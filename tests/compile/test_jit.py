@@ -11,6 +11,8 @@ import needle as ndl
 from needle import nn, optim
 from needle.tree import leaves
 
+from ..native.helpers import run_script
+
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((6, 4)).astype(np.float32)
 
@@ -465,6 +467,32 @@ def test_checkpoint_compiles():
     w.grad = None
     found = bits(ndl.jit(f)(x)), bits(w.grad)
     assert all((a == b).all() for a, b in zip(expected, found, strict=True))
+
+
+def test_gradients_are_computed_inside():
+    w = ndl.tensor([2.0], requires_grad=True)
+    f = ndl.jit(lambda x: (w * x).sum())
+    x = ndl.tensor([3.0])
+    loss = f(x)
+    assert loss.item() == 6.0 and loss.requires_grad
+    with pytest.raises(ndl.TraceError, match="inside of the function"):
+        (loss * 2).backward()
+    with ndl.no_grad():
+        assert not f(x).requires_grad
+
+
+def test_functions_run_as_they_are_when_compiling_is_off():
+    code = """
+import needle as ndl
+seen = []
+@ndl.jit
+def f(x):
+    seen.append(float(x))
+    return x * 2
+assert f(ndl.tensor(1.0)).item() == 2.0 and f(ndl.tensor(3.0)).item() == 6.0
+print(seen, f.cache_info().misses)
+"""
+    assert run_script(code, NEEDLE_JIT="off").strip() == "[1.0, 3.0] 0"
 
 
 # Threads and processes ---------------------------------------------------------------------------

@@ -13,10 +13,11 @@ import numpy as np
 
 from .. import autograd
 from .._native import empty as empty_buffer
-from ..autograd import Tensor
+from ..autograd import Tensor, TensorOp
 from ..dtype import int64
 from ..ndarray.array import NDArray, make_view
 from ..tree import leaves, with_leaves
+from .errors import TraceError
 from .graph import Value
 from .memory import ARENA, Plan
 from .state import Cell, data_of, grad_of, layout_of, set_data, set_grad
@@ -202,7 +203,7 @@ class Binding:
     ) -> None:
         target = output.target
         if output.kind == RESULT:
-            results[target] = Tensor.make_const(array) if output.is_tensor else array
+            results[target] = as_result(array, output)
         elif output.kind == ESCAPED:
             tensor = target()
             if tensor is not None:
@@ -217,6 +218,27 @@ class Binding:
             set_data(target.tensor(), array)
         else:
             write_argument(originals[target], array)
+
+
+class Compiled(TensorOp):
+    """A result of a compiled function, whose gradient is asked for in vain"""
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        raise TraceError(
+            f"[jit] the result of shape {node.shape} of a compiled function has no gradient; "
+            "compute gradients inside of the function, with backward() or ndl.grad."
+        )
+
+
+def as_result(array: NDArray, output: Output) -> Any:
+    """What the caller gets. Where eager mode would record a history, there is a node that says
+    why there is none."""
+    if not output.is_tensor:
+        return array
+    result: Tensor = Tensor.make_const(array, output.requires_grad)
+    if output.requires_grad:
+        result.op = Compiled()
+    return result
 
 
 def write_argument(original: Any, array: NDArray) -> None:

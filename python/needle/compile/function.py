@@ -20,6 +20,7 @@ from .show import Kernel, Profile, Stages, kernel_of
 from .trace import ArgumentType, is_tracing, lock, trace
 
 F = TypeVar("F", bound=Callable[..., Any])
+ENABLED = config.JIT != "off" and config.BACKEND == "nd"
 MANY_TRACES = 8  # from here on a function is said to retrace often
 
 
@@ -97,7 +98,7 @@ class Jitted:
         return bound
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if is_tracing() or observers or config.BACKEND == "np":
+        if is_tracing() or observers or not ENABLED:
             return self._function(*args, **kwargs)  # part of another program, or watched
         call = Call(args, kwargs)
         program = self._find(call, args, kwargs)

@@ -51,6 +51,7 @@ class Output:
     operand: Operand
     device: Any
     is_tensor: bool = True
+    requires_grad: bool = False
     state: State | None = None  # what it replaces (DATA)
     home: bool = False  # may it be computed in that memory?
 
@@ -229,6 +230,7 @@ def _results(out: Any, recording: Recording) -> tuple[list[Output], Any]:
         data = leaf.realize_cached_data() if isinstance(leaf, Tensor) else leaf
         outputs.append(_output(RESULT, position, data, recording))
         outputs[-1].is_tensor = is_tensor
+        outputs[-1].requires_grad = isinstance(leaf, Tensor) and leaf.requires_grad
         return None
 
     return outputs, map_leaves(take, out)

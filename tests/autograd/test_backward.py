@@ -108,9 +108,7 @@ def test_backward_without_graph_frees_it_unless_told_otherwise() -> None:
     y.backward(create_graph=False)
     assert x.grad.item() == 4
     assert y.item() == 4  # the data of what others hold stays
-    with pytest.raises(
-        ValueError, match=r"\[backward\] the graph was freed by"
-    ):
+    with pytest.raises(ValueError, match=r"\[backward\] the graph was freed by"):
         y.backward()
     (x * x).backward()
     assert x.grad.item() == 4

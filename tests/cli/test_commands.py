@@ -16,7 +16,7 @@ from .helpers import call, refused, start
 
 
 @pytest.mark.parametrize("command", [(), ("train",), ("generate",), ("predict",), ("summary",),
-                                     ("info",)])  # fmt: skip
+                                     ("info",), ("explain",)])  # fmt: skip
 def test_help(command, capsys):
     result = call(capsys, *command, "--help")
     assert result.code == 0 and result.err == ""

@@ -12,6 +12,7 @@ from .._native import __version__
 from ..models import IMAGE_MODELS, TEXT_MODELS
 from ..trainer import Diverged
 from .errors import UsageError
+from .explain import run_explain
 from .generate import run_generate
 from .info import run_info, run_summary
 from .predict import run_predict
@@ -122,6 +123,17 @@ def _add_info(commands: Any) -> None:
     summary.add_argument("model", choices=MODELS, metavar="MODEL", help=", ".join(MODELS))
     summary.add_argument("--dataset", choices=IMAGES, default="mnist",
                          help="whose images it is for (mnist)")  # fmt: skip
+    explain = commands.add_parser(
+        "explain",
+        help="what compiled functions are made of, as a page",
+        description="Runs a script and writes a page about every function under ndl.jit that it "
+        "calls: kernels by time, memory, the graph after each pass.",
+    )
+    explain.set_defaults(run_command=run_explain)
+    explain.add_argument("script", metavar="SCRIPT", help="a Python file")
+    explain.add_argument("arguments", metavar="ARGUMENT", nargs="*", help="of the script")
+    explain.add_argument("--out", default="explain.html", metavar="FILE",
+                         help="where to write the page (explain.html)")  # fmt: skip
     info = commands.add_parser("info", help="version, devices, instruction sets, threads, memory")
     info.set_defaults(run_command=run_info)
 

@@ -24,6 +24,10 @@ ENABLED = config.JIT != "off" and config.BACKEND == "nd"
 MANY_TRACES = 8  # from here on a function is said to retrace often
 
 
+# Is told of every call: the function's name, its program, the seconds of each kernel.
+watch: Callable[[str, Program, list[float]], None] | None = None
+
+
 class CacheInfo(NamedTuple):
     """How often a program was found, how often the function was traced, how many are kept."""
 
@@ -81,6 +85,7 @@ class Jitted:
     """
 
     def __init__(self, function: Callable[..., Any], fuse: bool = True):
+        self.__name__ = "function"
         functools.update_wrapper(self, function)
         self._function = function
         self._fuse = fuse
@@ -102,7 +107,11 @@ class Jitted:
             return self._function(*args, **kwargs)  # part of another program, or watched
         call = Call(args, kwargs)
         program = self._find(call, args, kwargs)
-        return program.run(call.arrays, call.originals)
+        if watch is None:
+            return program.run(call.arrays, call.originals)
+        result, seconds = program.profile(call.arrays, call.originals)
+        watch(self.__name__, program, seconds)
+        return result
 
     def _find(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         programs = self._programs.setdefault(call.key, [])
@@ -158,7 +167,7 @@ class Jitted:
         call = Call(args, kwargs)
         program = self._find(call, args, kwargs)
         kernels = [kernel_of(node) for node in program.plan.nodes]
-        seconds = program.profile(call.arrays, call.originals)
+        _, seconds = program.profile(call.arrays, call.originals)
         for kernel, time in zip(kernels, seconds, strict=True):
             kernel.seconds = time
         nodes = program.plan.nodes

@@ -73,13 +73,12 @@ class Program:
         self._calls.run(buffers)
         return self._bind.deliver(made, originals)
 
-    def profile(self, arguments: list[NDArray], originals: list[Any]) -> list[float]:
-        """The same, and the seconds of each call."""
+    def profile(self, arguments: list[NDArray], originals: list[Any]) -> tuple[Any, list[float]]:
+        """The same, and the seconds of each kernel."""
         buffers = self._bind.buffers(arguments)
         made = self._bind.outputs(buffers)
         seconds: list[float] = self._calls.run_timed(buffers)
-        self._bind.deliver(made, originals)
-        return seconds
+        return self._bind.deliver(made, originals), seconds
 
 
 def _home(output: Output) -> Home | None:

@@ -41,9 +41,9 @@ class Conv(TensorOp):
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x, w = node.inputs
         window = self.window(w.shape[:-2])
-        by_data = ConvByData(window, self.groups, x.shape[1:-1])(out_grad, w)
-        by_weight = ConvByWeight(window, self.groups)(x, out_grad)
-        return fit(by_data, x), fit(by_weight, w)
+        by_data = ConvByData(window, self.groups, x.shape[1:-1])
+        by_weight = ConvByWeight(window, self.groups)
+        return _wanted(x, by_data, out_grad, w), _wanted(w, by_weight, x, out_grad)
 
 
 class ConvByData(TensorOp):
@@ -59,9 +59,10 @@ class ConvByData(TensorOp):
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         y, w = node.inputs
+        by_weight = ConvByWeight(self.window, self.groups)
         return (
-            fit(_conv(out_grad, w, self.window, self.groups), y),
-            fit(ConvByWeight(self.window, self.groups)(out_grad, y), w),
+            _wanted(y, _conv(self.window, self.groups), out_grad, w),
+            _wanted(w, by_weight, out_grad, y),
         )
 
 
@@ -77,14 +78,20 @@ class ConvByWeight(TensorOp):
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x, y = node.inputs
+        by_data = ConvByData(self.window, self.groups, x.shape[1:-1])
         return (
-            fit(ConvByData(self.window, self.groups, x.shape[1:-1])(y, out_grad), x),
-            fit(_conv(x, out_grad, self.window, self.groups), y),
+            _wanted(x, by_data, y, out_grad),
+            _wanted(y, _conv(self.window, self.groups), x, out_grad),
         )
 
 
-def _conv(x: Tensor, w: Tensor, window: Window, groups: int) -> Tensor:
-    return Conv(window.stride, window.padding, window.dilation, groups)(x, w)
+def _conv(window: Window, groups: int) -> Conv:
+    return Conv(window.stride, window.padding, window.dilation, groups)
+
+
+def _wanted(target: Tensor, op: TensorOp, a: Tensor, b: Tensor) -> Tensor | None:
+    """The gradient op(a, b) for an input that has one: pictures, as a rule, do not."""
+    return fit(op(a, b), target) if target.requires_grad else None
 
 
 def conv_by_definition(x: Tensor, w: Tensor, window: Window, groups: int = 1) -> Tensor:

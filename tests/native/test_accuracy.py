@@ -1,5 +1,7 @@
 """Our own float32 functions stay within 2 ulp of the true value, on every instruction set."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -13,17 +15,31 @@ def sigmoid(x):
     return np.where(x < 0, e, 1.0) / (1.0 + e)
 
 
-FUNCTIONS = {"exp": np.exp, "log": np.log, "tanh": np.tanh, "sigmoid": sigmoid}
+FUNCTIONS = {
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sigmoid": sigmoid,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+}
 
 
 def floats():
     """All kinds of float32: random bits, the usual range, and the edges of functions."""
     rng = np.random.default_rng(0)
-    bits = rng.integers(0, 1 << 32, 1 << 20, dtype=np.uint32).view(np.float32)
-    usual = rng.uniform(-110, 110, 1 << 18).astype(np.float32)
-    near = rng.uniform(-2, 2, 1 << 18).astype(np.float32)
+    bits = rng.integers(0, 1 << 32, 1 << 19, dtype=np.uint32).view(np.float32)
+    usual = rng.uniform(-110, 110, 1 << 17).astype(np.float32)
+    near = rng.uniform(-2, 2, 1 << 17).astype(np.float32)
     edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 88.72284, 88.72283, -87.33655]
     edges += [-103.97208, -103.97209, 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38, 0.625, -0.625]
+    edges += [0.92, -0.92, 3.92, -3.92, 4.0, 1048576.0, 1048577.0, 1e-3, -1e-3, 89.4, -89.4]
     return np.concatenate([bits, usual, near, np.array(edges, np.float32)])
 
 
@@ -48,6 +64,35 @@ def test_within_two_ulp(name, isa):
     finite = np.isfinite(rounded) & np.isfinite(actual)
     np.testing.assert_array_equal(actual[~finite], rounded[~finite])
     assert ulps(actual[finite].astype(np.float64), expected[finite]).max() <= 2.0
+    np.testing.assert_array_equal(np.signbit(actual[x == 0]), np.signbit(rounded[x == 0]))
+
+
+@pytest.mark.parametrize("isa", _native.instruction_sets())
+def test_power_within_two_ulp(isa):
+    rng = np.random.default_rng(1)
+    edges = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, np.inf, -np.inf, np.nan]
+    edges += [1e-45, -1e-45, 3.4e38, 1.0000001, 0.9999999, 1e10, 16777216.0, -16777217.0]
+    corner = [a.reshape(-1) for a in np.meshgrid(np.array(edges, np.float32), edges)]
+    bits = rng.integers(0, 1 << 32, (2, 1 << 18), dtype=np.uint32).view(np.float32)
+    mild = rng.uniform(-9, 9, (2, 1 << 17)).astype(np.float32)
+    mild[0] = np.abs(mild[0])
+    x, y = (
+        np.concatenate([c.astype(np.float32), b, m])
+        for c, b, m in zip(corner, bits, mild, strict=True)
+    )
+    y[1::3] = np.floor(y[1::3])
+    out = blank(x.shape)
+    with instruction_set(isa):
+        _native.binary("power", out, array(x), array(y))
+    actual = out.numpy()
+    with np.errstate(all="ignore"):
+        expected = np.power(x.astype(np.float64), y.astype(np.float64))
+        rounded = expected.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))
+    finite = np.isfinite(rounded) & np.isfinite(actual)
+    np.testing.assert_array_equal(actual[~finite], rounded[~finite])
+    assert ulps(actual[finite].astype(np.float64), expected[finite]).max() <= 2.0
+    np.testing.assert_array_equal(np.signbit(actual), np.signbit(rounded) & ~np.isnan(rounded))
 
 
 def test_instruction_sets_agree_in_every_bit():

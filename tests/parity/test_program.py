@@ -176,8 +176,11 @@ def test_in_place_and_each(device, dtype, shape):
         p, g, m, v = (Spec(positive(dtype, shape, s), dtype).on(d) for s in range(4))
         ins = (p, g, m, v, *(s.on(d) for s in scalars))
         d.mod.run(typed, (p, m, v), ins, 0)
-        d.mod.run_each(typed, [((p, m, v), ins), ((m, v, p), (m, g, v, p, *ins[4:]))])
-        found.append([whole_memory(a) for a in (p, m, v)])
+        d.mod.run_each(typed, [((p, m, v), ins)])
+        others = [Spec(positive(dtype, (9,), s), dtype).on(d) for s in range(4, 8)]
+        second = (*others, *ins[4:])
+        d.mod.run_each(typed, [((p, m, v), ins), ((others[0], *others[2:]), second)])
+        found.append([whole_memory(a) for a in (p, m, v, *others)])
     assert_close([(a, b, dtype) for a, b in zip(*found, strict=True)], "adam")
 
 

@@ -1,9 +1,9 @@
 // The functions of elementwise.def's formulas, for one element of a compute type: float, double,
 // int32_t, int64_t, bool_t. NumPy's meaning; integers wrap around (the kernels are built with
-// -fwrapv). Those for float are free of branches, so that loops over them vectorise.
+// -fwrapv). Those for float are in math.h.
 #pragma once
 
-#include "convert.h"
+#include "math.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
@@ -118,7 +118,7 @@ NEEDLE_INLINE bool is_infinite(T) {
   return false;
 }
 
-// Floating: what the C library has.
+// Floating: what the C library has; those of float that are not exact are in math.h.
 
 #define NEEDLE_LIBM(name, function)                                        \
   NEEDLE_INLINE float name(float x) { return __builtin_##function##f(x); } \
@@ -131,17 +131,17 @@ NEEDLE_LIBM(floor, floor)
 NEEDLE_LIBM(ceil, ceil)
 NEEDLE_LIBM(round_half_even, rint)
 NEEDLE_LIBM(sqrt, sqrt)
-NEEDLE_LIBM(log1p, log1p)
-NEEDLE_LIBM(expm1, expm1)
-NEEDLE_LIBM(sin, sin)
-NEEDLE_LIBM(cos, cos)
-NEEDLE_LIBM(tan, tan)
-NEEDLE_LIBM(sinh, sinh)
-NEEDLE_LIBM(cosh, cosh)
-NEEDLE_LIBM(erf, erf)
 NEEDLE_LIBM_DOUBLE(exp)
 NEEDLE_LIBM_DOUBLE(log)
+NEEDLE_LIBM_DOUBLE(log1p)
+NEEDLE_LIBM_DOUBLE(expm1)
 NEEDLE_LIBM_DOUBLE(tanh)
+NEEDLE_LIBM_DOUBLE(sin)
+NEEDLE_LIBM_DOUBLE(cos)
+NEEDLE_LIBM_DOUBLE(tan)
+NEEDLE_LIBM_DOUBLE(sinh)
+NEEDLE_LIBM_DOUBLE(cosh)
+NEEDLE_LIBM_DOUBLE(erf)
 
 #undef NEEDLE_LIBM
 #undef NEEDLE_LIBM_DOUBLE
@@ -150,7 +150,6 @@ NEEDLE_INLINE float mod(float x, float y) { return __builtin_fmodf(x, y); }
 NEEDLE_INLINE double mod(double x, double y) { return __builtin_fmod(x, y); }
 NEEDLE_INLINE float copy_sign(float x, float y) { return __builtin_copysignf(x, y); }
 NEEDLE_INLINE double copy_sign(double x, double y) { return __builtin_copysign(x, y); }
-NEEDLE_INLINE float power(float x, float y) { return __builtin_powf(x, y); }
 NEEDLE_INLINE double power(double x, double y) { return __builtin_pow(x, y); }
 
 template <Floating T>
@@ -186,84 +185,6 @@ NEEDLE_INLINE T floor_divide(T x, T y) {
 NEEDLE_INLINE double sigmoid(double x) {
   const double e = exp(-abs(x));  // never overflows
   return (x < 0 ? e : 1.0) / (1.0 + e);
-}
-
-// Floating: our own float32 functions. At most 2 ulp from the true value, infinities, NaN and
-// subnormals included; tests/native/test_accuracy.py holds them to it.
-
-// exp(x) = 2^n e^r with n whole and |r| <= ln(2) / 2.
-NEEDLE_INLINE float exp(float x) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-  float clamped = x > 89.0f ? 89.0f : x;
-  clamped = clamped < -105.0f ? -105.0f : clamped;
-  const float shifted = clamped * 1.44269504f + kRound;
-  const float n = shifted - kRound;
-  // ln(2) in two parts; n times the first is exact, and `lost` is what r had to round away.
-  const float high = clamped - n * 0.693359375f, low = n * 2.12194440e-4f;
-  const float r = high + low;
-  const float lost = low - (r - high);
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  const float sum = 1.0f + r;
-  const float e = sum + ((r - (sum - 1.0f)) + ((p * r) * r + lost));
-  const int32_t k = static_cast<int32_t>(bits_of(shifted) - bits_of(kRound));
-  // 2^k in two factors, since the result may be subnormal or infinite while e is neither.
-  const int32_t half = k >> 1;
-  const float scale1 = float_of(static_cast<uint32_t>(half + 127) << 23);
-  const float scale2 = float_of(static_cast<uint32_t>(k - half + 127) << 23);
-  return e * scale1 * scale2;
-}
-
-// log(x) = n ln(2) + log(1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
-NEEDLE_INLINE float log(float x) {
-  constexpr float kInfinity = __builtin_inff();
-  const bool is_subnormal = x < 1.17549435e-38f;
-  const float normal = is_subnormal ? x * 8388608.0f : x;  // times 2^23
-  const uint32_t from_sqrt_half = bits_of(normal) - bits_of(0.70710678f);
-  const int32_t exponent = static_cast<int32_t>(from_sqrt_half) >> 23;
-  const float n = static_cast<float>(exponent - (is_subnormal ? 23 : 0));
-  const float f = float_of(bits_of(normal) - (static_cast<uint32_t>(exponent) << 23)) - 1.0f;
-  const float z = f * f;
-  float p = 7.0376836292e-2f;
-  p = p * f - 1.1514610310e-1f;
-  p = p * f + 1.1676998740e-1f;
-  p = p * f - 1.2420140846e-1f;
-  p = p * f + 1.4249322787e-1f;
-  p = p * f - 1.6668057665e-1f;
-  p = p * f + 2.0000714765e-1f;
-  p = p * f - 2.4999993993e-1f;
-  p = p * f + 3.3333331174e-1f;
-  const float tail = p * f * z - n * 2.12194440e-4f - 0.5f * z;
-  const float finite = f + tail + n * 0.693359375f;
-  const float at_edges = x == 0 ? -kInfinity : x < 0 ? __builtin_nanf("") : x;
-  return (x > 0) & (x < kInfinity) ? finite : at_edges;
-}
-
-// Near 0 an odd polynomial, elsewhere 1 - 2 / (e^2|x| + 1).
-NEEDLE_INLINE float tanh(float x) {
-  const float a = abs(x);
-  const float z = x * x;
-  float p = -5.70498872745e-3f;
-  p = p * z + 2.06390887954e-2f;
-  p = p * z - 5.37397155531e-2f;
-  p = p * z + 1.33314422036e-1f;
-  p = p * z - 3.33332819422e-1f;
-  const float near = p * z * x + x;
-  const float far = 1.0f - 2.0f / (exp(a + a) + 1.0f);
-  return a < 0.625f ? near : copy_sign(far, x);
-}
-
-// e / (1 + e) or 1 / (1 + e), corrected for what the sum rounds away (1 / (1 + e) ~ 1 - e / 2).
-NEEDLE_INLINE float sigmoid(float x) {
-  const float e = exp(-abs(x));  // never overflows
-  const float sum = 1.0f + e;
-  const float lost = e - (sum - 1.0f);
-  const float y = (x < 0 ? e : 1.0f) / sum;
-  return y - y * (lost * (1.0f - 0.5f * e));
 }
 
 }  // namespace

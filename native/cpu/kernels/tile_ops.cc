@@ -35,11 +35,33 @@ NEEDLE_INLINE T as_result(T x, T) {
   return x;
 }
 
+// sin, cos and tan of large floats need more digits of pi than math.h has.
+template <class Op, class T>
+constexpr bool is_periodic = false;
+template <>
+constexpr bool is_periodic<sin_unary, float> = true;
+template <>
+constexpr bool is_periodic<cos_unary, float> = true;
+template <>
+constexpr bool is_periodic<tan_unary, float> = true;
+
+bool has_large_angle(const float* x, int64_t n) {
+  int found = 0;
+  for (int64_t i = 0; i < n; ++i) found |= abs(x[i]) > kLargestAngle;
+  return found != 0;
+}
+
 // The result's tile may be an input's own (in-place), never shifted against it: hence ivdep.
 template <class Op, class T, class Result>
 void unary_tile(void* out, const void* const* in, int64_t n) {
   Result* to = static_cast<Result*>(out);
   const T* x = static_cast<const T*>(in[0]);
+  if constexpr (is_periodic<Op, T>) {
+    if (has_large_angle(x, n)) {
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(Op::apply(static_cast<double>(x[i])));
+      return;
+    }
+  }
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) to[i] = as_result(Op::apply(x[i]), Result{});
 }

@@ -1,0 +1,284 @@
+// float32 functions of our own: at most 2 ulp from the true value for every argument, NumPy's
+// results for NaN, infinities, zeros and subnormals, and the same bits on every instruction set;
+// tests/native/test_accuracy.py holds them to it. No branches, so that loops over them vectorise.
+//
+// The coefficients are weighted minimax fits over the interval that each comment names.
+#pragma once
+
+#include "convert.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+NEEDLE_INLINE uint64_t bits_of(double x) { return __builtin_bit_cast(uint64_t, x); }
+NEEDLE_INLINE double double_of(uint64_t bits) { return __builtin_bit_cast(double, bits); }
+
+// x y + z, rounded once.
+NEEDLE_INLINE float fma(float x, float y, float z) {
+#if defined(__FMA__) || defined(__aarch64__)
+  return __builtin_fmaf(x, y, z);
+#else
+  // The product is exact in double. The sum is rounded to odd there (cut off, and the last bit set
+  // if anything was lost), so that rounding it to float is the only rounding that counts.
+  const double product = static_cast<double>(x) * static_cast<double>(y);
+  const double sum = product + static_cast<double>(z);
+  const double added = sum - product;
+  const double lost = (product - (sum - added)) + (static_cast<double>(z) - added);
+  const bool is_above = lost * sum < 0, is_inexact = (lost > 0) | (lost < 0);
+  const double cut = is_above ? double_of(bits_of(sum) - 1) : sum;
+  return static_cast<float>(is_inexact ? double_of(bits_of(cut) | 1) : cut);
+#endif
+}
+
+// c0 + c1 x + c2 x^2 + ...
+template <class T>
+NEEDLE_INLINE T step(T x, T high, T low) {
+  if constexpr (std::is_same_v<T, float>) {
+    return fma(high, x, low);
+  } else {
+    return high * x + low;
+  }
+}
+template <class T>
+NEEDLE_INLINE T polynomial(T, T c) {
+  return c;
+}
+template <class T, class... Rest>
+NEEDLE_INLINE T polynomial(T x, T c, Rest... rest) {
+  return step(x, polynomial(x, rest...), c);
+}
+
+NEEDLE_INLINE float magnitude_of(float x) { return __builtin_fabsf(x); }
+NEEDLE_INLINE float with_sign(float x, float sign) { return __builtin_copysignf(x, sign); }
+
+constexpr float kRoundFloat = 12582912.0f;         // 1.5 * 2^23: adding it rounds to a whole number
+constexpr double kRoundDouble = 6755399441055744;  // 1.5 * 2^52
+
+// x = n ln(2) + r, n whole and |r| <= ln(2) / 2; `whole` is n as an integer.
+struct Reduced {
+  float n, r;
+  int32_t whole;
+};
+
+NEEDLE_INLINE Reduced by_log2(float x) {
+  const float shifted = fma(x, 1.44269504f, kRoundFloat);
+  const float n = shifted - kRoundFloat;
+  const float high = fma(n, -0.693359375f, x);
+  return {n, fma(n, 2.12194440e-4f, high),
+          static_cast<int32_t>(bits_of(shifted) - bits_of(kRoundFloat))};
+}
+
+NEEDLE_INLINE float power_of_two(int32_t n) {
+  return float_of(static_cast<uint32_t>(n + 127) << 23);
+}
+
+NEEDLE_INLINE float clamped(float x, float least, float most) {  // NaN stays NaN
+  const float below = x > most ? most : x;
+  return below < least ? least : below;
+}
+
+NEEDLE_INLINE float exp(float x) {
+  const Reduced a = by_log2(clamped(x, -105.0f, 89.0f));
+  const float p = polynomial(a.r, 5.000000000e-01f, 1.666666567e-01f, 4.166629165e-02f,
+                             8.333498612e-03f, 1.394486870e-03f, 1.979014050e-04f);
+  const float e = fma(p * a.r, a.r, a.r) + 1.0f;
+  // 2^n in two factors, since the result may be subnormal or infinite while e is neither.
+  const int32_t half = a.whole >> 1;
+  return e * power_of_two(half) * power_of_two(a.whole - half);
+}
+
+// 2^n (e^r - 1) + (2^n - 1)
+NEEDLE_INLINE float expm1(float x) {
+  const Reduced a = by_log2(clamped(x, -30.0f, 89.0f));
+  const float p = polynomial(a.r, 5.000000000e-01f, 1.666666716e-01f, 4.166635126e-02f,
+                             8.333273232e-03f, 1.394122024e-03f, 1.991385361e-04f);
+  const float e = fma(p * a.r, a.r, a.r);
+  const float half = power_of_two(a.whole - 1);  // 2^128 is no float
+  const float y = fma(e, half, half - 0.5f) * 2.0f;
+  return magnitude_of(x) < 1e-7f ? x : a.whole == 0 ? e : y;
+}
+
+// ln(2^n (1 + f)) for 1 + f in [sqrt(1/2), sqrt(2)).
+NEEDLE_INLINE float log_of(float n, float f) {
+  const float z = f * f;
+  const float p = polynomial(f, 3.333331347e-01f, -2.500000894e-01f, 2.000211924e-01f,
+                             -1.666799635e-01f, 1.421955079e-01f, -1.240559146e-01f,
+                             1.188817471e-01f, -1.167564094e-01f, 6.746601313e-02f);
+  const float tail = fma(n, -2.12194440e-4f, fma(p * f, z, -0.5f * z));
+  return fma(n, 0.693359375f, f + tail);
+}
+
+// log and log1p outside of (0, inf).
+NEEDLE_INLINE float log_or_edge(float x, float inside) {
+  constexpr float kInfinity = __builtin_inff();
+  const float edge = x == 0 ? -kInfinity : x < 0 ? __builtin_nanf("") : x;
+  return (x > 0) & (x < kInfinity) ? inside : edge;
+}
+
+NEEDLE_INLINE float log(float x) {
+  const bool is_subnormal = x < 1.17549435e-38f;
+  const float normal = is_subnormal ? x * 8388608.0f : x;  // times 2^23
+  const uint32_t from_root = bits_of(normal) - bits_of(0.70710678f);
+  const int32_t exponent = static_cast<int32_t>(from_root) >> 23;
+  const float n = static_cast<float>(exponent - (is_subnormal ? 23 : 0));
+  const float f = float_of(bits_of(normal) - (static_cast<uint32_t>(exponent) << 23)) - 1.0f;
+  return log_or_edge(x, log_of(n, f));
+}
+
+// ln(u + c) where u = 1 + x was rounded and c is what the rounding lost.
+NEEDLE_INLINE float log1p(float x) {
+  const float u = 1.0f + x;
+  const float c = x > 1.0f ? 1.0f - (u - x) : x - (u - 1.0f);
+  const uint32_t from_root = bits_of(u) - bits_of(0.70710678f);
+  const int32_t exponent = static_cast<int32_t>(from_root) >> 23;
+  const uint32_t scale = static_cast<uint32_t>(exponent) << 23;
+  const float f = float_of(bits_of(u) - scale) - 1.0f;
+  const float correction = exponent > 60 ? 0.0f : c * float_of(bits_of(1.0f) - scale);
+  const float y = log_of(static_cast<float>(exponent), f + correction);
+  return x == 0 ? x : log_or_edge(u, y);
+}
+
+// Near 0 an odd polynomial, elsewhere 1 - 2 / (e^2|x| + 1).
+NEEDLE_INLINE float tanh(float x) {
+  const float a = magnitude_of(x), z = x * x;
+  const float p = polynomial(z, -3.333328068e-01f, 1.333138347e-01f, -5.373400077e-02f,
+                             2.061812207e-02f, -5.679303780e-03f);
+  const float near = fma(p * z, x, x);
+  const float far = 1.0f - 2.0f / (exp(a + a) + 1.0f);
+  return a < 0.625f ? near : with_sign(far, x);
+}
+
+// e / (1 + e) or 1 / (1 + e), corrected for what the sum rounds away (1 / (1 + e) ~ 1 - e / 2).
+NEEDLE_INLINE float sigmoid(float x) {
+  const float e = exp(-magnitude_of(x));  // never overflows
+  const float sum = 1.0f + e;
+  const float lost = e - (sum - 1.0f);
+  const float y = (x < 0 ? e : 1.0f) / sum;
+  return fma(-y, lost * fma(e, -0.5f, 1.0f), y);
+}
+
+// Near 0 an odd polynomial, elsewhere 1 - e^-q with q(|x|) = -ln(1 - erf|x|); above 3.93 it is 1.
+NEEDLE_INLINE float erf(float x) {
+  const float a = magnitude_of(x), z = x * x;
+  const float p = polynomial(z, 1.283791512e-01f, -3.761247993e-01f, 1.128168255e-01f,
+                             -2.676171996e-02f, 4.985940177e-03f, -5.953739164e-04f);
+  const float b = a > 4.0f ? 4.0f : a;
+  const float q =
+      polynomial(b, 1.286484897e-01f, 6.351513267e-01f, 1.062368900e-01f, -2.376207523e-02f,
+                 3.642465221e-03f, -3.228054265e-04f, 1.123147013e-05f);
+  const Reduced r = by_log2(-fma(q, b, b));
+  const float e = polynomial(r.r, 5.000000000e-01f, 1.666666567e-01f, 4.166629165e-02f,
+                             8.333498612e-03f, 1.394486870e-03f, 1.979014050e-04f);
+  const float scale = power_of_two(r.whole);
+  const float far = 1.0f - fma(fma(e * r.r, r.r, r.r), scale, scale);
+  return a < 0.92f ? fma(p, x, x) : x != x ? x : with_sign(far, x);
+}
+
+// In double: their errors vanish when the result is rounded to float.
+
+// e^x for |x| <= 700, 1e-12 off at most.
+NEEDLE_INLINE double exp_in_double(double x) {
+  const double shifted = x * 1.4426950408889634 + kRoundDouble;
+  const double n = shifted - kRoundDouble;
+  const double r = (x - n * 0.69314718036912382) - n * 1.9082149292705877e-10;
+  const double p =
+      polynomial(r, 4.99999999995121180e-01, 1.66666667880204011e-01, 4.16666670587029844e-02,
+                 8.33328086901073684e-03, 1.38887957080963825e-03, 1.99095056653254967e-04,
+                 2.48879432698707248e-05);
+  const double e = 1.0 + (r + r * r * p);
+  return double_of(bits_of(e) + (bits_of(shifted) << 52));
+}
+
+NEEDLE_INLINE float sinh(float x) {
+  const double a = static_cast<double>(clamped(x, -100.0f, 100.0f));
+  const double e = exp_in_double(a);
+  const double near = a + a * a * a * (1.0 / 6);
+  return static_cast<float>(magnitude_of(x) < 1e-3f ? near : 0.5 * (e - 1.0 / e));
+}
+
+NEEDLE_INLINE float cosh(float x) {
+  const double e = exp_in_double(static_cast<double>(clamped(x, -100.0f, 100.0f)));
+  return static_cast<float>(0.5 * (e + 1.0 / e));
+}
+
+// Arguments of sin, cos and tan above this are left to the C library (see tile_ops.cc): the product
+// of n and the first part of pi / 2 would not be exact.
+constexpr float kLargestAngle = 1 << 20;
+
+struct Angle {
+  double sine, cosine;  // of x - n pi / 2
+  uint64_t quadrant;    // n
+};
+
+NEEDLE_INLINE Angle by_quadrant(float x) {
+  const double a = static_cast<double>(x);
+  const double shifted = a * 0.63661977236758134 + kRoundDouble;
+  const double n = shifted - kRoundDouble;
+  const double r = (a - n * 1.5707963267341256) - n * 6.0771005065061922e-11;
+  const double z = r * r;
+  const double s =
+      polynomial(z, -1.66666666666297730e-01, 8.33333332494241852e-03, -1.98412636404830605e-04,
+                 2.75553184752839242e-06, -2.47587704622004151e-08);
+  const double c =
+      polynomial(z, 4.16666666665938962e-02, -1.38888888772084476e-03, 2.48015805128166451e-05,
+                 -2.75554858539381312e-07, 2.06426434655014379e-09);
+  return {r + r * z * s, 1.0 - 0.5 * z + z * z * c, bits_of(shifted)};
+}
+
+NEEDLE_INLINE float sin(float x) {
+  const Angle a = by_quadrant(x);
+  const double y = (a.quadrant & 1) != 0 ? a.cosine : a.sine;
+  const float result = static_cast<float>((a.quadrant & 2) != 0 ? -y : y);
+  return x == 0 ? x : result;
+}
+
+NEEDLE_INLINE float cos(float x) {
+  const Angle a = by_quadrant(x);
+  const double y = (a.quadrant & 1) != 0 ? a.sine : a.cosine;
+  return static_cast<float>(((a.quadrant + 1) & 2) != 0 ? -y : y);
+}
+
+NEEDLE_INLINE float tan(float x) {
+  const Angle a = by_quadrant(x);
+  const bool is_odd = (a.quadrant & 1) != 0;
+  const double y = (is_odd ? -a.cosine : a.sine) / (is_odd ? a.sine : a.cosine);
+  return x == 0 ? x : static_cast<float>(y);
+}
+
+// log2 x for x in (0, inf).
+NEEDLE_INLINE double log2_in_double(double x) {
+  constexpr uint64_t kRootHalf = 0x3fe6a09e667f3bcd, kBias = 1023;
+  const uint64_t exponent = (bits_of(x) - kRootHalf + (kBias << 52)) >> 52;
+  const double m = double_of(bits_of(x) - ((exponent - kBias) << 52));
+  const double s = (m - 1.0) / (m + 1.0), u = s * s;
+  const double p =
+      polynomial(u, 3.33333333332936854e-01, 2.00000000264842936e-01, 1.42857084768866910e-01,
+                 1.11116932001621552e-01, 9.06156609167168142e-02, 8.41307921614014159e-02);
+  const double n = static_cast<double>(static_cast<int32_t>(exponent) - 1023);
+  return n + (s + s * u * p) * 2.8853900817779268;  // 2 / ln 2
+}
+
+// 2^(y log2|x|); then the rules for signs and edges of C's pow.
+NEEDLE_INLINE float power(float x, float y) {
+  constexpr float kInfinity = __builtin_inff();
+  const float a = magnitude_of(x);
+  const double far = a == 0 ? -1e300 : 1e300;
+  const double logarithm = (a > 0) & (a < kInfinity) ? log2_in_double(static_cast<double>(a)) : far;
+  const double product = static_cast<double>(y) * logarithm;
+  const double above = product > 300 ? 300.0 : product;
+  const double t = above < -300 ? -300.0 : above;
+  const float e = static_cast<float>(exp_in_double(t * 0.69314718055994531));
+  const float half = 0.5f * y;
+  const bool is_whole = __builtin_floorf(y) == y;
+  const bool is_odd = is_whole & (__builtin_floorf(half) != half);
+  const bool is_undefined = (x < 0) & (a < kInfinity) & !is_whole;
+  const float numeric = is_undefined ? __builtin_nanf("") : is_odd ? with_sign(e, x) : e;
+  const float result = (x != x) | (y != y) ? x + y : numeric;
+  const bool is_one = (y == 0) | (x == 1) | ((a == 1) & (magnitude_of(y) == kInfinity));
+  return is_one ? 1.0f : result;
+}
+
+}  // namespace
+}  // namespace NEEDLE_ISA
+}  // namespace needle

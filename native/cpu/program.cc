@@ -36,6 +36,7 @@ constexpr Function kFunctions[] = {
     {"row_max", Opcode::row_reduce, static_cast<uint8_t>(ReduceOp::max), 1},
     {"row_min", Opcode::row_reduce, static_cast<uint8_t>(ReduceOp::min), 1},
     {"gather", Opcode::gather, 0, 2},
+    {"add_at", Opcode::add_at, 0, 3},
     {"column_sum", Opcode::column_sum, 0, 1},
     {"row_index", Opcode::row_index, 0, 0},
     {"row_size", Opcode::row_size, 0, 0},
@@ -181,7 +182,8 @@ class Decoder {
       case Opcode::constant:
       case Opcode::row_size: break;
       case Opcode::row_index: i.kind = ValueKind::full; break;
-      case Opcode::cast: break;
+      case Opcode::cast:
+      case Opcode::pair: break;  // pairs are made later
       case Opcode::unary:
       case Opcode::binary: return check_function(i, f);
       case Opcode::select:
@@ -189,17 +191,25 @@ class Decoder {
         require_type(arg(i, 1), i.type);
         require_type(arg(i, 2), i.type);
         break;
-      case Opcode::gather: {
-        const ComputeType index = arg(i, 1).type;
-        if (index != ComputeType::i32 && index != ComputeType::i64)
-          refuse("an index of no integer");
-        if (arg(i, 1).kind > ValueKind::row) refuse("its index must be a row value");
-        return check_reduction(i, ValueKind::row);
-      }
+      case Opcode::gather: check_index(arg(i, 1)); return check_reduction(i, ValueKind::row);
+      case Opcode::add_at:
+        check_index(arg(i, 1));
+        require_type(arg(i, 0), i.type);
+        require_type(arg(i, 2), i.type);
+        if (arg(i, 0).kind != ValueKind::full) refuse("expected a full value");
+        if (arg(i, 2).kind > ValueKind::row) refuse("what it adds must be a row value");
+        if (i.type == ComputeType::b8) refuse("sums of bool are not defined");
+        break;
       case Opcode::row_reduce: return check_reduction(i, ValueKind::row);
       case Opcode::column_sum: return check_reduction(i, ValueKind::column);
     }
     if (i.opcode == Opcode::row_index && i.type == ComputeType::b8) refuse("positions are no bool");
+  }
+
+  void check_index(const Instruction& index) const {
+    const bool is_integer = index.type == ComputeType::i32 || index.type == ComputeType::i64;
+    if (!is_integer || index.kind > ValueKind::row)
+      refuse("its index must be an integer row value");
   }
 
   void check_load(Instruction& i) {
@@ -259,6 +269,51 @@ bool is_full_step(const Instruction& i) { return i.kind == ValueKind::full || is
 
 void push(Pass& pass, int number) { pass.steps[pass.count++] = static_cast<int16_t>(number); }
 
+// Joins a sum, difference or product of floats with the one that alone uses it: one pass over the
+// tile instead of two, and the same bits.
+class Pairing {
+ public:
+  explicit Pairing(TileProgram& program) : p_(program) {}
+
+  void run() {
+    for (int n = 0; n < p_.count; ++n) {
+      for (int k = 0; k < p_.code[n].n_args; ++k) ++uses_[p_.code[n].args[k]];
+    }
+    for (int n = 0; n < p_.count; ++n) {
+      Instruction& i = p_.code[n];
+      for (int k = 0; k < 2 && position(i) >= 0; ++k) join(i, k);
+    }
+  }
+
+ private:
+  // Among add, subtract and multiply of full floats, or -1.
+  static int position(const Instruction& i) {
+    const bool is_float = i.type == ComputeType::f32 || i.type == ComputeType::f64;
+    if (i.opcode != Opcode::binary || i.kind != ValueKind::full || !is_float) return -1;
+    constexpr BinaryOp ops[kPairOps] = {BinaryOp::add, BinaryOp::subtract, BinaryOp::multiply};
+    for (int p = 0; p < kPairOps; ++p) {
+      if (i.function == static_cast<uint8_t>(ops[p])) return p;
+    }
+    return -1;
+  }
+
+  void join(Instruction& i, int k) {
+    const Instruction& first = p_.code[i.args[k]];
+    const int op1 = position(first), op2 = position(i);
+    if (op1 < 0 || uses_[i.args[k]] != 1) return;
+    const int16_t other = i.args[1 - k];
+    i.opcode = Opcode::pair;
+    i.function = static_cast<uint8_t>(pair_number(op1, op2, k == 1));
+    i.args[0] = first.args[0];
+    i.args[1] = first.args[1];
+    i.args[2] = other;
+    i.n_args = 3;
+  }
+
+  TileProgram& p_;
+  int uses_[kMaxInstructions] = {};
+};
+
 // Finds the phases, and who keeps what where.
 class Scheduler {
  public:
@@ -268,7 +323,10 @@ class Scheduler {
     p_.widest = 1;
     p_.is_elementwise = true;
     p_.n_phases = 1;
-    for (int n = 0; n < p_.count; ++n) find_phase(p_.code[n]);
+    find_alive();
+    for (int n = 0; n < p_.count; ++n) {
+      if (is_alive_[n]) find_phase(p_.code[n]);
+    }
     if (p_.n_phases > kMaxPhases) fail("too many row reductions that depend on each other");
     const int last = p_.n_phases - 1;
     for (int n = 0; n < p_.count; ++n) {
@@ -293,6 +351,15 @@ class Scheduler {
     return i.phase + (is_row_reduction(i) ? 1 : 0);
   }
 
+  // What a store needs: instructions that pairs have taken in are not computed.
+  void find_alive() {
+    for (int n = p_.count - 1; n >= 0; --n) {
+      const Instruction& i = p_.code[n];
+      is_alive_[n] |= i.opcode == Opcode::store;
+      for (int k = 0; k < i.n_args && is_alive_[n]; ++k) is_alive_[i.args[k]] = true;
+    }
+  }
+
   void find_phase(Instruction& i) {
     int phase = 0;
     for (int k = 0; k < i.n_args; ++k) {
@@ -304,7 +371,8 @@ class Scheduler {
     const int size = compute_size(i.type);
     p_.widest = size > p_.widest ? size : p_.widest;
     if (is_full_step(i) && phase >= p_.n_phases) p_.n_phases = phase + 1;
-    const bool is_plain = (i.kind == ValueKind::full && i.opcode != Opcode::row_index) ||
+    const bool is_positional = i.opcode == Opcode::row_index || i.opcode == Opcode::add_at;
+    const bool is_plain = (i.kind == ValueKind::full && !is_positional) ||
                           (i.kind == ValueKind::scalar && i.opcode != Opcode::row_size);
     if (!is_plain) p_.is_elementwise = false;
   }
@@ -317,11 +385,12 @@ class Scheduler {
     }
     for (int n = 0; n < p_.count; ++n) {
       const Instruction& i = p_.code[n];
-      for (int k = 0; k < i.n_args; ++k) {
+      for (int k = 0; k < i.n_args && is_alive_[n]; ++k) {
         Instruction& used = p_.code[i.args[k]];
         last_use_[i.args[k]] = n;
         if (used.opcode == Opcode::load) p_.input_last_use[used.operand] = n;
-        const bool is_spread = i.kind == ValueKind::full && used.kind < ValueKind::full;
+        const bool is_spread =
+            i.kind == ValueKind::full && used.kind < ValueKind::full && i.opcode != Opcode::add_at;
         if (is_spread && used.spread < 0) used.spread = static_cast<int16_t>(p_.n_spread++);
         if (used.kind != ValueKind::full || is_source(used)) continue;
         if (is_full_step(i) && i.phase > used.phase) used.is_kept = true;
@@ -341,7 +410,7 @@ class Scheduler {
     bool needed[kMaxInstructions] = {};
     for (int n = p_.count - 1; n >= 0; --n) {
       const Instruction& i = p_.code[n];
-      if (!is_full_step(i)) continue;
+      if (!is_full_step(i) || !is_alive_[n]) continue;
       const bool is_root = is_reduction(i) || i.opcode == Opcode::store || (fresh && i.is_kept);
       if (is_root && i.phase == phase) needed[n] = true;
       if (!needed[n]) continue;
@@ -358,6 +427,7 @@ class Scheduler {
   void collect_others() {
     for (int n = 0; n < p_.count; ++n) {
       const Instruction& i = p_.code[n];
+      if (!is_alive_[n]) continue;
       if (i.kind == ValueKind::scalar) push(p_.scalars, n);
       if (is_row_reduction(i)) push(p_.phases[i.phase].reduced, n);
       if (i.opcode == Opcode::column_sum) push(p_.columns, n);
@@ -374,8 +444,9 @@ class Scheduler {
     p_.n_slots = 0;
     for (int n = 0; n < p_.count; ++n) {
       Instruction& i = p_.code[n];
-      if (i.kind != ValueKind::full || i.opcode == Opcode::store) continue;
-      const bool reuses = i.opcode == Opcode::unary || i.opcode == Opcode::binary;
+      if (i.kind != ValueKind::full || i.opcode == Opcode::store || !is_alive_[n]) continue;
+      const bool reuses = i.opcode == Opcode::unary || i.opcode == Opcode::binary ||
+                          i.opcode == Opcode::pair || i.opcode == Opcode::add_at;
       int slot = 0;
       for (; slot < static_cast<int>(owner.size()); ++slot) {
         const int free_from = owner[static_cast<size_t>(slot)];
@@ -398,6 +469,7 @@ class Scheduler {
 
   TileProgram& p_;
   int last_use_[kMaxInstructions];
+  bool is_alive_[kMaxInstructions] = {};
 };
 
 }  // namespace
@@ -405,6 +477,7 @@ class Scheduler {
 void decode_program(const char* code, int64_t size, TileProgram& program) {
   program = {};
   Decoder(code, size, program).run();
+  Pairing(program).run();
   Scheduler(program).run();
 }
 

@@ -21,10 +21,12 @@ enum class Opcode : uint8_t {
   constant,
   unary,
   binary,
+  pair,  // two of add, subtract, multiply, one after the other
   select,
   cast,
   row_reduce,
   gather,
+  add_at,
   column_sum,
   row_index,
   row_size,
@@ -35,7 +37,7 @@ enum class ValueKind : uint8_t { scalar, row, full, column };
 
 struct Instruction {
   Opcode opcode;
-  uint8_t function;  // UnaryOp, BinaryOp or ReduceOp
+  uint8_t function;  // UnaryOp, BinaryOp, ReduceOp, or the number of a pair
   DType dtype;       // what the value stands for; a store's is its output's
   ComputeType type;  // of the value; a store's is its argument's
   ValueKind kind;
@@ -86,6 +88,12 @@ struct TileProgram {
   bool is_elementwise;  // full and scalar values only, and none depends on its position
   int widest;           // bytes of the widest compute type
 };
+
+// Pairs: op2(op1(a, b), c), or op2(c, op1(a, b)) if reversed, where the ops are numbered 0 to 2.
+constexpr int kPairOps = 3;
+constexpr int pair_number(int op1, int op2, bool is_reversed) {
+  return (op1 * kPairOps + op2) * 2 + (is_reversed ? 1 : 0);
+}
 
 // Decodes and checks; throws std::invalid_argument that says what is wrong.
 void decode_program(const char* code, int64_t size, TileProgram& program);

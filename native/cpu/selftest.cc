@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -13,6 +14,7 @@
 
 #include "../common/elementwise.h"
 #include "isa.h"
+#include "selftest.h"
 
 namespace needle {
 namespace {
@@ -522,4 +524,12 @@ bool run_all() {
 }  // namespace
 }  // namespace needle
 
-int main() { return needle::run_all() ? 0 : 1; }
+int main(int count, char** words) {
+  if (count < 2 || std::strcmp(words[1], "accuracy") != 0) return needle::run_all() ? 0 : 1;
+  const unsigned long every = count > 2 ? std::strtoul(words[2], nullptr, 10) : 1;
+  bool passed = every > 0;
+  for (const needle::KernelTable* table : needle::usable_tables()) {
+    passed = passed && needle::check_accuracy(*table, static_cast<uint32_t>(every));
+  }
+  return passed ? 0 : 1;
+}

@@ -157,6 +157,16 @@ def test_positions_and_scalars(device):
     x, label = Spec(mild(float32, (7, 600)), float32), Spec(np.arange(7).reshape(7, 1) * 90, int64)
     scale = Spec(np.array(0.5, np.float32), float32)
     results = run_on_both(device, one_hot_difference, [x, label, scale], (7, 600), 1)
+
+    @program
+    def added(x: Value, label: Row, amount: Row) -> Value:
+        return tp.add_at(x * 2.0, label, amount) + tp.add_at(x, label, -amount)
+
+    for length, layout in ((600, contiguous), (10, contiguous), (3000, transposed)):
+        shape = (7, length)
+        x = Spec(mild(float32, shape), float32, layout)
+        amount = Spec(mild(float32, (7, 1), 3), float32)
+        assert_close(run_on_both(device, added, [x, label, amount], shape, 1), "add_at")
     assert_close(results, "one_hot_difference", 0)
 
 
@@ -329,10 +339,11 @@ def test_numbers_of_reductions_do_not_depend_on_threads():
 
 def test_array_function_allocates():
     x = ndl.tensor(np.arange(12, dtype=np.float32).reshape(3, 4)).cached_data
-    y = F.run(softmax, x)
+    y = F.run(softmax, x, axes=(1,))
     np.testing.assert_allclose(np.asarray(y).sum(-1), 1, 1e-6)
-    assert F.run(layer_norm, x, x, x)[1].shape == (3, 1)
-    assert F.run(softmax, x, inner=2).shape == (3, 4)
+    assert F.run(layer_norm, x, x, x, axes=(1,))[1].shape == (3, 1)
+    np.testing.assert_allclose(np.asarray(F.run(softmax, x, axes=(0,))).sum(0), 1, 1e-6)
+    np.testing.assert_allclose(np.asarray(F.run(softmax, x, axes=(0, 1))).sum(), 1, 1e-6)
 
 
 # What is refused --------------------------------------------------------------------------------

@@ -202,6 +202,7 @@ class Machine {
     switch (i.opcode) {
       case Opcode::unary: return kUnary[i.function].of[type](out, in, count);
       case Opcode::binary: return kBinary[i.function].of[type](out, in, count);
+      case Opcode::pair: return kPair[i.function].of[type](out, in, count);
       case Opcode::select: return kSelect[log2_size(compute_size(i.type))](out, in, count);
       default: return cast_values(i, out, in[0], count);
     }
@@ -238,6 +239,7 @@ class Machine {
     } else {
       values_[n] = target(i, chunk);
     }
+    if (i.opcode == Opcode::add_at) return add_at(i, values_[n], chunk);
     const void* in[3];
     for (int k = 0; k < i.n_args; ++k) in[k] = full(i.args[k]);
     apply(i, values_[n], in, size_);
@@ -302,17 +304,34 @@ class Machine {
     return slots_[i.slot];
   }
 
+  // Where a row value points to in this chunk's part of row r, or -1.
+  int64_t place(int index, int64_t r, const Chunk& chunk) const {
+    const int64_t in_row = p_.code[index].type == ComputeType::i32
+                               ? reinterpret_cast<const int32_t*>(values_[index])[r]
+                               : reinterpret_cast<const int64_t*>(values_[index])[r];
+    const int64_t length = size_ / rows_, at = in_row - chunk.start;
+    return at >= 0 && at < length ? r * length + at : -1;
+  }
+
   void gather(const Instruction& i, int n, const Chunk& chunk) {
-    const Instruction& index = p_.code[i.args[1]];
-    const int64_t length = size_ / rows_, item = compute_size(i.type);
+    const int64_t item = compute_size(i.type);
     for (int64_t r = 0; r < rows_; ++r) {
-      const int64_t place = (index.type == ComputeType::i32
-                                 ? reinterpret_cast<const int32_t*>(values_[i.args[1]])[r]
-                                 : reinterpret_cast<const int64_t*>(values_[i.args[1]])[r]) -
-                            chunk.start;
-      if (place < 0 || place >= length) continue;
-      __builtin_memcpy(values_[n] + r * item, values_[i.args[0]] + (r * length + place) * item,
+      const int64_t at = place(i.args[1], r, chunk);
+      if (at < 0) continue;
+      __builtin_memcpy(values_[n] + r * item, values_[i.args[0]] + at * item,
                        static_cast<size_t>(item));
+    }
+  }
+
+  void add_at(const Instruction& i, char* to, const Chunk& chunk) {
+    const char* const from = values_[i.args[0]];
+    const int64_t item = compute_size(i.type);
+    if (to != from) __builtin_memcpy(to, from, static_cast<size_t>(size_ * item));
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t at = place(i.args[1], r, chunk);
+      if (at < 0) continue;
+      const void* const in[] = {to + at * item, values_[i.args[2]] + r * item};
+      kBinary[static_cast<int>(BinaryOp::add)].of[static_cast<int>(i.type)](to + at * item, in, 1);
     }
   }
 

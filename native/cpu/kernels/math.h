@@ -146,7 +146,7 @@ NEEDLE_INLINE float tanh(float x) {
                              2.061812207e-02f, -5.679303780e-03f);
   const float near = fma(p * z, x, x);
   const float far = 1.0f - 2.0f / (exp(a + a) + 1.0f);
-  return a < 0.625f ? near : with_sign(far, x);
+  return with_sign(a < 0.625f ? near : far, x);
 }
 
 // e / (1 + e) or 1 / (1 + e), corrected for what the sum rounds away (1 / (1 + e) ~ 1 - e / 2).

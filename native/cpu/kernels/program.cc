@@ -167,14 +167,33 @@ class RowRun {
     int64_t row_steps[kMaxOperands];
     for (int k = 0; k < count_; ++k) row_steps[k] = outer_.steps(k).col;
     BlockCursor cursor(outer_, {1, rows_}, begin);
-    int64_t added = 0;
-    for (int64_t tile = begin; tile < end; ++tile, cursor.next()) {
-      char* at[kMaxOperands];
-      const int64_t rows = cursor.locate(at).cols;
+    char* at[kMaxOperands];
+    int64_t rows = cursor.locate(at).cols, added = 0;
+    for (int64_t tile = begin; tile < end; ++tile, rows = cursor.locate(at).cols) {
+      cursor.next();
+      if (tile + 1 < end) prefetch(cursor);
       run_tile(machine, rows, at, row_steps, sums);
       if ((added += rows) >= kStretch || tile + 1 == end) {
         flush(totals, sums);
         added = 0;
+      }
+    }
+  }
+
+  // Asks for the rows that come next, while those at hand are computed: hardware prefetches end at
+  // the page, which is often where a row ends.
+  void prefetch(const BlockCursor& next) const {
+    constexpr int64_t kMost = 32 << 10;  // bytes
+    if (!is_simple_ || rows_ * length_ * 4 > kMost) return;
+    char* at[kMaxOperands];
+    const int64_t rows = next.locate(at).cols;
+    for (int k = 0; k < count_; ++k) {
+      const int64_t row_bytes = outer_.steps(k).col * outer_.item[k];
+      if (row_bytes == 0 || inner_.steps(k).col != 1) continue;
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t byte = 0; byte < length_ * inner_.item[k]; byte += 64) {
+          __builtin_prefetch(at[k] + r * row_bytes + byte, 0, 2);
+        }
       }
     }
   }

@@ -75,6 +75,25 @@ void binary_tile(void* out, const void* const* in, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = as_result(Op::apply(x[i], y[i]), Result{});
 }
 
+// Op2 of Op1(a, b) and c, or of c and Op1(a, b).
+template <class Op1, class Op2, bool kReversed, class T>
+void pair_tile(void* out, const void* const* in, int64_t n) {
+  T* to = static_cast<T*>(out);
+  const T* a = static_cast<const T*>(in[0]);
+  const T* b = static_cast<const T*>(in[1]);
+  const T* c = static_cast<const T*>(in[2]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const T first = Op1::apply(a[i], b[i]);
+    to[i] = kReversed ? Op2::apply(c[i], first) : Op2::apply(first, c[i]);
+  }
+}
+
+template <class Op1, class Op2, bool kReversed>
+constexpr PairRow pair_row() {
+  return {{pair_tile<Op1, Op2, kReversed, float>, pair_tile<Op1, Op2, kReversed, double>}};
+}
+
 template <class T>
 void select_tile(void* out, const void* const* in, int64_t n) {
   T* to = static_cast<T*>(out);
@@ -143,6 +162,27 @@ constexpr OpRow kBinary[] = {
 #include "../../common/elementwise.def"
 #undef UNARY
 #undef BINARY
+};
+
+constexpr PairRow kPair[] = {
+    pair_row<add_binary, add_binary, false>(),
+    pair_row<add_binary, add_binary, true>(),
+    pair_row<add_binary, subtract_binary, false>(),
+    pair_row<add_binary, subtract_binary, true>(),
+    pair_row<add_binary, multiply_binary, false>(),
+    pair_row<add_binary, multiply_binary, true>(),
+    pair_row<subtract_binary, add_binary, false>(),
+    pair_row<subtract_binary, add_binary, true>(),
+    pair_row<subtract_binary, subtract_binary, false>(),
+    pair_row<subtract_binary, subtract_binary, true>(),
+    pair_row<subtract_binary, multiply_binary, false>(),
+    pair_row<subtract_binary, multiply_binary, true>(),
+    pair_row<multiply_binary, add_binary, false>(),
+    pair_row<multiply_binary, add_binary, true>(),
+    pair_row<multiply_binary, subtract_binary, false>(),
+    pair_row<multiply_binary, subtract_binary, true>(),
+    pair_row<multiply_binary, multiply_binary, false>(),
+    pair_row<multiply_binary, multiply_binary, true>(),
 };
 
 constexpr OpFn kSelect[4] = {select_tile<uint8_t>, select_tile<uint16_t>, select_tile<uint32_t>,

@@ -249,6 +249,12 @@ class _Typing:
                     i, f"the index must be of an integer dtype, not {self.dtypes[index]}."
                 )
             return self.put(i, (x, index), self.dtypes[x])
+        if i.name == "add_at":
+            x, index, amount = i.args
+            dtype = self.common_dtype(i, (x, amount))
+            if not self.dtypes[self.number[index]].is_integer:
+                raise self.fail(i, f"expected an integer index, got {self.dtypes[index]}.")
+            return self.put(i, [self.number[a] for a in i.args], dtype)
         return self.function(i)
 
     def function(self, i: Instruction) -> int:

@@ -107,6 +107,18 @@ class Value:
     def __ge__(self, other: Operand) -> Value:
         return apply("greater_equal", self, other)
 
+    def square(self) -> Value:
+        return apply("square", self)
+
+    def sqrt(self) -> Value:
+        return apply("sqrt", self)
+
+    def sign(self) -> Value:
+        return apply("sign", self)
+
+    def maximum(self, other: Operand) -> Value:
+        return apply("maximum", self, other)
+
     def __bool__(self) -> bool:
         raise TypeError("[program] a value has no truth of its own; choose with where(cond, a, b).")
 
@@ -202,21 +214,29 @@ def program(*, name: str) -> Callable[[Callable[..., Any]], Program]: ...
 def program(function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
     """Make a program of a function from values to a value or a tuple of values."""
     if function is None:
-        return lambda f: _trace(f, name or f.__name__)
-    return _trace(function, function.__name__)
+        return lambda f: _traced(f, name or f.__name__)
+    return _traced(function, function.__name__)
 
 
-def _trace(function: Callable[..., Any], name: str) -> Program:
-    builder = Builder()
+def _traced(function: Callable[..., Any], name: str) -> Program:
     kinds = {"Row": "row", "Scalar": "scalar"}
-    values, arguments = [], []
-    for parameter in inspect.signature(function).parameters.values():
-        annotation = parameter.annotation
-        word = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            raise ProgramError(f"[program] {name}: the number of inputs must be fixed, not *args.")
-        values.append(builder.input(kinds.get(word.rpartition(".")[2], "full")))
-        arguments.append(parameter.name)
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
+        raise ProgramError(f"[program] {name}: the number of inputs must be fixed, not *args.")
+    words = [
+        p.annotation if isinstance(p.annotation, str) else getattr(p.annotation, "__name__", "")
+        for p in parameters
+    ]
+    found = [kinds.get(word.rpartition(".")[2], "full") for word in words]
+    return trace(function, name, [p.name for p in parameters], found)
+
+
+def trace(
+    function: Callable[..., Any], name: str, arguments: Sequence[str], kinds: Sequence[str] = ()
+) -> Program:
+    """The program of a function of named values; their kinds are full where none is given."""
+    builder = Builder()
+    values = [builder.input(kind) for kind in kinds or ("full",) * len(arguments)]
     token = _active.set(builder)
     try:
         results = function(*values)
@@ -301,6 +321,15 @@ def gather(x: Value, index: Value) -> Value:
     if index.kind not in ("scalar", "row"):
         raise ProgramError(f"[program] gather: expected a row value as index, got {index.kind}.")
     return _builder(x).reduce("gather", "row", x, index)
+
+
+def add_at(x: Value, index: Value, amount: Value) -> Value:
+    """x with a row value added at a position of each row, if it is in the row."""
+    if x.kind != "full":
+        raise ProgramError(f"[program] add_at: expected a full value, got a {x.kind} value.")
+    if index.kind not in ("scalar", "row") or amount.kind not in ("scalar", "row"):
+        raise ProgramError("[program] add_at: expected row values as index and amount.")
+    return _builder(x).emit("add_at", (x.number, index.number, amount.number), "full")
 
 
 def _unary(name: str) -> Callable[[Value], Value]:

@@ -222,6 +222,8 @@ def run(
                 value = np.where(*args)
             elif i.name == "gather":
                 value = _gather_in_rows(np.broadcast_to(args[0], shape), args[1], len(outer))
+            elif i.name == "add_at":
+                value = _add_in_rows(np.broadcast_to(args[0], shape), args[1], args[2], len(outer))
             elif i.name in ROW_REDUCTIONS:
                 value = _reduce_axes(ROW_REDUCTIONS[i.name], np.broadcast_to(args[0], shape), row)
             elif i.name == "column_sum":
@@ -280,6 +282,17 @@ def _gather_in_rows(x: Array, index: Array, outer: int) -> Array:
     inside = (places >= 0) & (places < length)
     picked = np.take_along_axis(rows, np.where(inside, places, 0), -1)
     return np.where(inside, picked, rows.dtype.type(0)).reshape(index.shape)
+
+
+def _add_in_rows(x: Array, index: Array, amount: Array, outer: int) -> Array:
+    rows = np.array(x).reshape((*x.shape[:outer], -1)) if x.size else np.array(x)
+    if x.size == 0:
+        return rows
+    one_each = (*x.shape[:outer], *(1,) * (x.ndim - outer))
+    places, amounts = (np.broadcast_to(v, one_each) for v in (index, amount))
+    positions = np.arange(rows.shape[-1])
+    hit = places.reshape((*x.shape[:outer], 1)) == positions
+    return np.where(hit, rows + amounts.reshape((*x.shape[:outer], 1)), rows).reshape(x.shape)
 
 
 # Linear algebra ---------------------------------------------------------------------------------

@@ -309,31 +309,47 @@ def scan(name: str, a: NDArray, axis: int) -> NDArray:
 
 
 @array_function
-def run(program: Program, *arrays: NDArray, inner: int = 1) -> Any:
+def run(program: Program, *arrays: NDArray, axes: Shape = ()) -> Any:
     """The outputs of a tile program over the broadcast of the arrays: one array, or a tuple.
 
-    The last `inner` axes are the row. Row values have size 1 there, column values on the others."""
-    device = same_device(program.name, *arrays)
-    shape = arrays[0].shape
+    The row is made of `axes`, which count from 0 in the broadcast shape and are in order. Row
+    values have size 1 there, column values on all other axes."""
+    device, shape = arrays[0].device, arrays[0].shape
     for other in arrays[1:]:
+        if other.device is not device:
+            same_device(program.name, *arrays)
         if other.shape != shape:
             shape = layout.broadcast_shapes(program.name, shape, other.shape)
     typed = program.for_dtypes(tuple([a.dtype for a in arrays]))
-    row = len(shape) - inner
-    shapes = {
-        "full": shape,
-        "row": shape[:row] + (1,) * inner,
-        "column": (1,) * row + shape[row:],
-        "scalar": (),
-    }
+    shapes = {"full": shape, "scalar": ()}
+    if axes or program.outputs != ("full",):
+        shapes["row"] = layout.reduced_shape(shape, axes, True)
+        kept = tuple([i for i in range(len(shape)) if i not in axes])
+        shapes["column"] = layout.reduced_shape(shape, kept, True)
     outs = tuple(
         [
-            empty(shapes[kind], dtype, device)
+            empty_like(shapes[kind], dtype, device, *arrays)
             for kind, dtype in zip(program.outputs, typed.outputs, strict=True)
         ]
     )
-    device.mod.run(typed, outs, arrays, inner)
+    first = len(shape) - len(axes)
+    if axes and axes[0] != first:
+        order = (*kept, *axes)
+        views = [_turned(a, order) for a in (*outs, *arrays)]
+        device.mod.run(typed, views[: len(outs)], views[len(outs) :], len(axes))
+    else:
+        device.mod.run(typed, outs, arrays, len(axes))
     return outs[0] if len(outs) == 1 else outs
+
+
+def _turned(a: NDArray, order: Shape) -> NDArray:
+    """The axes in another order, after axes of size 1 in front, as a view."""
+    missing = len(order) - a.ndim
+    shape, strides = (1,) * missing + a.shape, (0,) * missing + a.strides
+    if missing == len(order):
+        return a
+    shape, strides = (layout.permuted(v, order) for v in (shape, strides))
+    return make_view(shape, strides, a.offset, a.dtype, a.device, a._handle)
 
 
 # Views ------------------------------------------------------------------------------------------

@@ -6,13 +6,45 @@ import math
 from typing import Any
 
 from ..autograd import Tensor, TensorOp
+from ..backend import program as tp
+from ..backend.program import Value, program
 from ..ndarray import functions as F
 from .common import check_tensor
 from .compare import greater, where
+from .fused import FusedOp
+from .reduce import averaged
 from .unary import erf, exp, sigmoid, square, tanh
 
 ROOT_HALF = math.sqrt(0.5)
 TANH_SCALE, TANH_CUBIC = math.sqrt(2 / math.pi), 0.044715  # Hendrycks & Gimpel, 2016
+
+
+DENSITY = 1 / math.sqrt(2 * math.pi)
+
+
+@program
+def gelu_program(x: Value) -> Value:
+    return x * 0.5 * (tp.erf(x * ROOT_HALF) + 1.0)
+
+
+@program
+def gelu_gradient(g: Value, x: Value) -> Value:
+    density = tp.exp(tp.square(x) * -0.5) * DENSITY
+    return g * ((tp.erf(x * ROOT_HALF) + 1.0) * 0.5 + x * density)
+
+
+@program
+def gelu_tanh(x: Value) -> Value:
+    inner = x * TANH_SCALE * (tp.square(x) * TANH_CUBIC + 1.0)
+    return x * 0.5 * (tp.tanh(inner) + 1.0)
+
+
+@program
+def gelu_tanh_gradient(g: Value, x: Value) -> Value:
+    squared = tp.square(x) * TANH_CUBIC
+    t = tp.tanh(x * TANH_SCALE * (squared + 1.0))
+    slope = (squared * 3.0 + 1.0) * TANH_SCALE
+    return g * 0.5 * ((t + 1.0) + x * (1.0 - tp.square(t)) * slope)
 
 
 class Gelu(TensorOp):
@@ -23,13 +55,23 @@ class Gelu(TensorOp):
     elementwise = True
 
     def compute(self, x: Any) -> Any:
-        spread = F.binary("add", F.unary("erf", F.binary("multiply", x, ROOT_HALF)), 1)
-        return F.binary("multiply", F.binary("multiply", x, 0.5), spread)
+        return F.run(gelu_program, F.cast(x, averaged(x.dtype)))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x = node.inputs[0]
-        density = exp(square(x) * -0.5) * (1 / math.sqrt(2 * math.pi))
-        return out_grad * ((erf(x * ROOT_HALF) + 1) * 0.5 + x * density)
+        return GeluGradient()(out_grad, node.inputs[0])
+
+
+class GeluGradient(FusedOp):
+    """dx = g (Φ(x) + x e^(-x²/2) / √(2π))"""
+
+    elementwise = True
+
+    def compute(self, g: Any, x: Any) -> Any:
+        return F.run(gelu_gradient, g, x)
+
+    def definition(self, g: Any, x: Any) -> Any:
+        density = exp(square(x) * -0.5) * DENSITY
+        return g * ((erf(x * ROOT_HALF) + 1) * 0.5 + x * density)
 
 
 class GeluTanh(TensorOp):
@@ -40,17 +82,25 @@ class GeluTanh(TensorOp):
     elementwise = True
 
     def compute(self, x: Any) -> Any:
-        cubic = F.binary("add", F.binary("multiply", F.unary("square", x), TANH_CUBIC), 1)
-        inner = F.binary("multiply", F.binary("multiply", x, TANH_SCALE), cubic)
-        spread = F.binary("add", F.unary("tanh", inner), 1)
-        return F.binary("multiply", F.binary("multiply", x, 0.5), spread)
+        return F.run(gelu_tanh, F.cast(x, averaged(x.dtype)))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x = node.inputs[0]
+        return GeluTanhGradient()(out_grad, node.inputs[0])
+
+
+class GeluTanhGradient(FusedOp):
+    """dx = g ((1 + t) / 2 + x (1 - t²) u' / 2)"""
+
+    elementwise = True
+
+    def compute(self, g: Any, x: Any) -> Any:
+        return F.run(gelu_tanh_gradient, g, x)
+
+    def definition(self, g: Any, x: Any) -> Any:
         squared = square(x) * TANH_CUBIC
         t = tanh(x * TANH_SCALE * (squared + 1))
         slope = (squared * 3 + 1) * TANH_SCALE
-        return out_grad * 0.5 * ((t + 1) + x * (1 - square(t)) * slope)
+        return g * 0.5 * ((t + 1) + x * (1 - square(t)) * slope)
 
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:

@@ -5,13 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd import Tensor, TensorOp
+from ..backend.program import Row, Value, add_at, exp, log, program, row_max, row_sum
 from ..ndarray import functions as F, layout, select
 from .common import check_tensor, fit
 from .compare import equal, where
+from .fused import FusedOp
 from .indexing import gather, scatter_add
-from .reduce import accumulator, averaged
+from .reduce import averaged
 from .softmax import logsoftmax, softmax
-from .unary import log
+from .unary import log as log_of
+
+
+@program
+def log_total(x: Value, picked: Row) -> Value:
+    top = row_max(x)
+    return (top - picked) + log(row_sum(exp(x - top)))
+
+
+@program
+def softmax_without(x: Value, ids: Row, g: Row) -> Value:
+    powers = exp(x - row_max(x))
+    return add_at(powers * (g / row_sum(powers)), ids, -g)
 
 
 class CrossEntropy(TensorOp):
@@ -25,18 +39,27 @@ class CrossEntropy(TensorOp):
         self.axis = axis
 
     def compute(self, x: Any, ids: Any) -> Any:
-        dtype, x = averaged(x.dtype), F.cast(x, accumulator(x.dtype))
-        below = F.binary("subtract", x, F.reduce("max", x, self.axis, True))
-        picked = _picked(below, ids, self.axis)
-        total = F.reduce("sum", F.unary("exp", below), self.axis, True)
-        loss = F.binary("subtract", F.unary("log", total), picked)
-        return F.cast(F.squeeze(loss, (self.axis,)), dtype)
+        x = F.cast(x, averaged(x.dtype))
+        picked = _picked(x, ids, self.axis)
+        return F.squeeze(F.run(log_total, x, picked, axes=(self.axis,)), (self.axis,))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x, ids = node.inputs
-        g = out_grad.expand_dims(self.axis)
-        dx = scatter_add(softmax(x, self.axis) * g, self.axis, ids.expand_dims(self.axis), -g)
-        return fit(dx, x), None
+        g, ids = (v.expand_dims(self.axis) for v in (out_grad, ids))
+        return fit(CrossEntropyGradient(self.axis)(x.astype(g.dtype), ids, g), x), None
+
+
+class CrossEntropyGradient(FusedOp):
+    """dx_c = g (softmax(x)_c - [c = t])"""
+
+    def __init__(self, axis: int):
+        self.axis = axis
+
+    def compute(self, x: Any, ids: Any, g: Any) -> Any:
+        return F.run(softmax_without, x, ids, g, axes=(self.axis,))
+
+    def definition(self, x: Any, ids: Any, g: Any) -> Any:
+        return scatter_add(softmax(x, self.axis) * g, self.axis, ids, -g)
 
 
 def _picked(x: Any, ids: Any, axis: int) -> Any:
@@ -96,7 +119,7 @@ def _log(p: Any) -> Any:
 def _log_tensor(p: Tensor) -> Tensor:
     """The same as a tensor: at p = 0 without the infinite slope."""
     dead = equal(p, 0)
-    return where(dead, -100.0, log(where(dead, 1.0, p)).clip(-100))
+    return where(dead, -100.0, log_of(where(dead, 1.0, p)).clip(-100))
 
 
 def binary_cross_entropy_of(p: Tensor, t: Tensor) -> Tensor:

@@ -7,11 +7,62 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autograd import Tensor, TensorOp
+from ..backend.program import (
+    Row,
+    Value,
+    equal as is_equal,
+    exp,
+    isfinite,
+    log,
+    program,
+    row_max,
+    row_sum,
+    where as choose,
+)
 from ..ndarray import functions as F, layout
-from .arithmetic import multiply
 from .common import check_tensor, fit, one_of
 from .compare import equal, where
-from .reduce import Axes, Reduction, accumulator, averaged, summation
+from .fused import FusedOp
+from .reduce import Axes, Reduction, averaged
+
+
+@program
+def log_sum_exp(x: Value) -> Value:
+    top = row_max(x)
+    # Where the largest is infinite, x - top would be NaN; 0 gives the right result there.
+    top = choose(isfinite(top), top, 0.0)
+    return log(row_sum(exp(x - top))) + top
+
+
+@program
+def log_sum_exp_gradient(g: Row, x: Value, y: Row) -> Value:
+    # Where every x is -inf, so is y: 0 instead of y gives the weights e^-inf = 0.
+    weights = exp(x - choose(is_equal(y, -math.inf), 0.0, y))
+    total = row_sum(weights)
+    return weights * (g / choose(is_equal(total, 0.0), 1.0, total))
+
+
+@program
+def softmax_program(x: Value) -> Value:
+    powers = exp(x - row_max(x))
+    return powers * (1.0 / row_sum(powers))
+
+
+@program
+def softmax_gradient(g: Value, y: Value) -> Value:
+    weighted = g * y
+    return weighted - y * row_sum(weighted)
+
+
+@program
+def log_softmax(x: Value) -> Value:
+    below = x - row_max(x)
+    return below - log(row_sum(exp(below)))
+
+
+@program
+def log_softmax_gradient(g: Value, y: Value) -> Value:
+    return g - exp(y) * row_sum(g)
 
 
 class LogSumExp(Reduction):
@@ -24,24 +75,29 @@ class LogSumExp(Reduction):
 
     def compute(self, a: Any) -> Any:
         axes = self.reduced(len(a.shape))
-        dtype, a = averaged(a.dtype), F.cast(a, accumulator(a.dtype))
-        if 0 in a.shape:
-            return F.cast(F.unary("log", F.reduce("sum", a, axes, self.keepdims)), dtype)
-        top = F.reduce("max", a, axes, True)
-        # Where the largest is infinite, x - m would be NaN; 0 gives the right result there.
-        top = F.where(F.unary("isfinite", top), top, F.full_like(top, 0))
-        sums = F.reduce("sum", F.unary("exp", F.binary("subtract", a, top)), axes, True)
-        result = F.binary("add", F.unary("log", sums), top)
-        return F.cast(result if self.keepdims else F.squeeze(result, axes), dtype)
+        result = F.run(log_sum_exp, F.cast(a, averaged(a.dtype)), axes=axes)
+        return result if self.keepdims else F.squeeze(result, axes)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
-        # Where every x_i is -inf, so is y: 0 instead of y gives the weights e^-inf = 0.
-        y = where(equal(node, -math.inf), 0, node)
-        weights = (x - self.spread(y, x)).exp()
+        axes = self.reduced(x.ndim)
+        g, y = (self.spread(v, x) for v in (out_grad, node))
+        return fit(LogSumExpGradient(axes)(g, x.astype(g.dtype), y), x)
+
+
+class LogSumExpGradient(FusedOp):
+    """dx_i = g w_i / Σ w_j  with w_i = e^(x_i - y)"""
+
+    def __init__(self, axes: tuple[int, ...]):
+        self.axes = axes
+
+    def compute(self, g: Any, x: Any, y: Any) -> Any:
+        return F.run(log_sum_exp_gradient, g, x, y, axes=self.axes)
+
+    def definition(self, g: Any, x: Any, y: Any) -> Any:
+        weights = (x - where(equal(y, -math.inf), 0, y)).exp()
         total = weights.sum(self.axes, keepdims=True)
-        share = self.spread(out_grad, x) / where(equal(total, 0), 1, total)
-        return fit(share * weights, x)
+        return g / where(equal(total, 0), 1, total) * weights
 
 
 def logsumexp(
@@ -69,43 +125,54 @@ class Normalizer(TensorOp):
         name = type(self).__name__.lower()  # softmax, logsoftmax
         return layout.normalize_axes(self.axis, ndim, name) if ndim else ()
 
-    def below_top(self, a: Any) -> tuple[Any, tuple[int, ...]]:
-        """x_i - max x_i in the type to compute in, and the axes; what is empty stays so."""
-        axes, a = self.axes(len(a.shape)), F.cast(a, accumulator(a.dtype))
-        if 0 in a.shape:
-            return a, axes
-        return F.binary("subtract", a, F.reduce("max", a, axes, True)), axes
-
 
 class LogSoftmax(Normalizer):
     """y_i = x_i - ln Σ e^x_j,  dx_i = g_i - e^y_i Σ g_j"""
 
     def compute(self, a: Any) -> Any:
-        below, axes = self.below_top(a)
-        sums = F.reduce("sum", F.unary("exp", below), axes, True)
-        return F.cast(F.binary("subtract", below, F.unary("log", sums)), averaged(a.dtype))
+        return F.run(log_softmax, F.cast(a, averaged(a.dtype)), axes=self.axes(len(a.shape)))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
-        y: Any = node
-        total: Any = summation(out_grad, self.axes(x.ndim), keepdims=True)
-        return fit(out_grad - y.exp() * total, x)
+        return fit(LogSoftmaxGradient(self.axes(x.ndim))(out_grad, node), x)
+
+
+class LogSoftmaxGradient(FusedOp):
+    """dx_i = g_i - e^y_i Σ g_j"""
+
+    def __init__(self, axes: tuple[int, ...]):
+        self.axes = axes
+
+    def compute(self, g: Any, y: Any) -> Any:
+        return F.run(log_softmax_gradient, g, y, axes=self.axes)
+
+    def definition(self, g: Any, y: Any) -> Any:
+        return g - y.exp() * g.sum(self.axes, keepdims=True)
 
 
 class Softmax(Normalizer):
     """y_i = e^x_i / Σ e^x_j,  dx_i = y_i (g_i - Σ g_j y_j)"""
 
     def compute(self, a: Any) -> Any:
-        below, axes = self.below_top(a)
-        powers = F.unary("exp", below)
-        sums = F.reduce("sum", powers, axes, True)
-        return F.cast(F.binary("divide", powers, sums), averaged(a.dtype))
+        return F.run(softmax_program, F.cast(a, averaged(a.dtype)), axes=self.axes(len(a.shape)))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
-        weighted: Any = multiply(out_grad, node)
-        total = weighted.sum(self.axes(x.ndim), keepdims=True)
-        return fit(weighted - total * node, x)
+        return fit(SoftmaxGradient(self.axes(x.ndim))(out_grad, node), x)
+
+
+class SoftmaxGradient(FusedOp):
+    """dx_i = y_i (g_i - Σ g_j y_j)"""
+
+    def __init__(self, axes: tuple[int, ...]):
+        self.axes = axes
+
+    def compute(self, g: Any, y: Any) -> Any:
+        return F.run(softmax_gradient, g, y, axes=self.axes)
+
+    def definition(self, g: Any, y: Any) -> Any:
+        weighted = g * y
+        return weighted - weighted.sum(self.axes, keepdims=True) * y
 
 
 def _axis(op: str, *given: Any) -> Any:

@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from ..autograd import Tensor, TensorTuple, TensorTupleOp
+from ..autograd import Op, Tensor, TensorOp, TensorTuple, TensorTupleOp
+from ..backend.program import (
+    Program,
+    Row,
+    Value,
+    cast,
+    column_sum,
+    program,
+    row_mean,
+    row_size,
+    rsqrt,
+    square,
+    trace,
+)
+from ..dtype import DType
 from ..ndarray import functions as F
 from .common import check_tensor, fit
+from .fused import FusedOp, FusedTupleOp
 from .reduce import accumulator, averaged
 
 
@@ -31,29 +47,63 @@ class Standardize(TensorTupleOp):
         return math.prod(shape[i] for i in self.axes)
 
     def compute(self, a: Any) -> Any:
-        dtype, a = averaged(a.dtype), F.cast(a, accumulator(a.dtype))
-        count = self.count(a.shape)
-        if self.centred:
-            mean = F.binary("divide", F.reduce("sum", a, self.axes, True), count)
-            a = F.binary("subtract", a, mean)
-        total = F.reduce("sum", F.unary("square", a), self.axes, True)
-        var = F.binary("divide", total, count)
-        if not self.centred:
-            mean = F.full_like(var, 0)
-        scale = F.unary("rsqrt", F.binary("add", var, self.eps))
-        return F.cast(F.binary("multiply", a, scale), dtype), mean, var
+        dtype = averaged(a.dtype)
+        source = standardize_program(self.eps, self.centred, accumulator(dtype))
+        return F.run(source, F.cast(a, dtype), axes=self.axes)
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
         g, g_mean, g_var = out_grad.tuple()
         y, _, var = node.tuple()
-        x = node.inputs[0]
+        op = StandardizeGradient(self.axes, self.eps, self.centred)
+        return fit(op(g, y, var, g_mean, g_var), node.inputs[0])
+
+
+class StandardizeGradient(FusedOp):
+    """dx = r (g - mean g - y mean gy) + g_m / n + 2 y g_v / (n r)"""
+
+    def __init__(self, axes: tuple[int, ...], eps: float, centred: bool):
+        self.axes = axes
+        self.eps = eps
+        self.centred = centred
+
+    def compute(self, g: Any, y: Any, var: Any, g_mean: Any, g_var: Any) -> Any:
+        source = standardize_gradient(self.eps, self.centred)
+        return F.run(source, g, y, var, g_mean, g_var, axes=self.axes)
+
+    def definition(self, g: Any, y: Any, var: Any, g_mean: Any, g_var: Any) -> Any:
         scale = (var + self.eps).rsqrt()
-        count = self.count(x.shape)
+        count = math.prod(y.shape[i] for i in self.axes)
         by_y = scale * (g * y).mean(self.axes, keepdims=True) - 2 * g_var / (count * scale)
         dx = scale * g - y * by_y
         if self.centred:
             dx = dx - (scale * g.mean(self.axes, keepdims=True) - g_mean / count)
-        return fit(dx, x)
+        return dx
+
+
+@cache
+def standardize_program(eps: float, centred: bool, statistics: DType) -> Program:
+    @program
+    def standardize(x: Value) -> tuple[Value, ...]:
+        deviation = x - row_mean(x) if centred else x
+        var = row_mean(square(deviation))
+        mean = row_mean(x) if centred else var * 0.0
+        return deviation * rsqrt(var + eps), cast(mean, statistics), cast(var, statistics)
+
+    return standardize
+
+
+@cache
+def standardize_gradient(eps: float, centred: bool) -> Program:
+    @program
+    def standardize_gradient(g: Value, y: Value, var: Row, g_mean: Row, g_var: Row) -> Value:
+        scale = rsqrt(var + eps)
+        count = cast(row_size(), y)
+        by_y = scale * row_mean(g * y) - g_var * 2.0 / (count * scale)
+        if not centred:
+            return scale * g - y * by_y
+        return scale * g - y * by_y - (scale * row_mean(g) - g_mean / count)
+
+    return standardize_gradient
 
 
 def standardize(
@@ -72,3 +122,122 @@ def standardize_by_definition(
     deviation = x - mean if centred else x
     var = (deviation * deviation).mean(axes, keepdims=True)
     return deviation / (var + eps).sqrt(), mean, var
+
+
+class _OverLastAxes(Op):
+    """The parameters of the two operators below."""
+
+    def __init__(self, n_axes: int, eps: float, centred: bool, weighted: bool, shifted: bool):
+        self.n_axes = n_axes
+        self.eps = eps
+        self.centred = centred
+        self.weighted = weighted
+        self.shifted = shifted
+
+    def axes(self, ndim: int) -> tuple[int, ...]:
+        return tuple(range(ndim - self.n_axes, ndim))
+
+
+class AffineNorm(_OverLastAxes, TensorOp):
+    """y = w z + b with z = r (x - m) as in `Standardize`, over the last axes, which w and b have
+
+    dx = r (h - mean h - z mean hz) with h = g w,  dw = Σ g z,  db = Σ g, sums over all other axes.
+    Equals `affine_norm_by_definition`. w, or b, or both may be left out.
+    """
+
+    def compute(self, x: Any, *affine: Any) -> Any:
+        source = affine_norm_program(self.eps, self.centred, self.weighted, self.shifted)
+        return F.run(source, x, *affine, axes=self.axes(x.ndim))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, *affine = node.inputs
+        op = AffineNormGradient(self.n_axes, self.eps, self.centred, self.weighted, self.shifted)
+        found = op(out_grad, x, *affine[: self.weighted]).tuple()
+        return tuple(fit(d, source) for d, source in zip(found, node.inputs, strict=True))
+
+
+class AffineNormGradient(_OverLastAxes, FusedTupleOp):
+    """(dx, dw, db) of `AffineNorm`, without those of what was left out"""
+
+    def compute(self, g: Any, x: Any, *weight: Any) -> Any:
+        source = affine_norm_gradient(self.eps, self.centred, self.weighted, self.shifted)
+        axes = self.axes(x.ndim)
+        found = F.run(source, g, x, *weight, axes=axes)
+        if not (self.weighted or self.shifted):
+            return (found,)
+        dx, *sums = found
+        return dx, *(F.reshape(v, v.shape[x.ndim - self.n_axes :]) for v in sums)
+
+    def definition(self, g: Any, x: Any, *weight: Any) -> Any:
+        axes = self.axes(x.ndim)
+        outer = tuple(range(x.ndim - self.n_axes))
+        z, _, var = standardize_by_definition(x, axes, self.eps, self.centred)
+        h = g * weight[0] if weight else g
+        dx = h - z * (h * z).mean(axes, keepdims=True)
+        if self.centred:
+            dx = dx - h.mean(axes, keepdims=True)
+        found = [dx * (var + self.eps).rsqrt()]
+        if self.weighted:
+            found.append((g * z).sum(outer))
+        if self.shifted:
+            found.append(g.sum(outer))
+        return tuple(found)
+
+
+def _deviation(x: Value, eps: float, centred: bool) -> tuple[Value, Value]:
+    """z and r."""
+    deviation = x - row_mean(x) if centred else x
+    scale = rsqrt(row_mean(square(deviation)) + eps)
+    return deviation * scale, scale
+
+
+@cache
+def affine_norm_program(eps: float, centred: bool, weighted: bool, shifted: bool) -> Program:
+    def affine_norm(x: Value, *affine: Value) -> Value:
+        y, _ = _deviation(x, eps, centred)
+        if weighted:
+            y = y * affine[0]
+        return y + affine[-1] if shifted else y
+
+    return trace(affine_norm, "affine_norm", ["x"] + ["weight"] * weighted + ["bias"] * shifted)
+
+
+@cache
+def affine_norm_gradient(eps: float, centred: bool, weighted: bool, shifted: bool) -> Program:
+    def affine_norm_gradient(g: Value, x: Value, *weight: Value) -> tuple[Value, ...]:
+        z, scale = _deviation(x, eps, centred)
+        h = g * weight[0] if weighted else g
+        dx = h - z * row_mean(h * z)
+        if centred:
+            dx = dx - row_mean(h)
+        sums = [column_sum(g * z)] * weighted + [column_sum(g)] * shifted
+        return (dx * scale, *sums)
+
+    return trace(affine_norm_gradient, "affine_norm_gradient", ["g", "x"] + ["weight"] * weighted)
+
+
+def affine_norm(
+    x: Tensor, n_axes: int, eps: float, centred: bool, weight: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    """x with mean 0 (if centred) and deviation 1 over its last axes, times weight, plus bias."""
+    affine = [p for p in (weight, bias) if p is not None]
+    op = AffineNorm(n_axes, eps, centred, weight is not None, bias is not None)
+    is_plain = averaged(x.dtype) == x.dtype and all(p.dtype == x.dtype for p in affine)
+    if is_plain and all(p.shape == x.shape[x.ndim - n_axes :] for p in affine):
+        return op(check_tensor("affine_norm", x), *affine)
+    y, _, _ = standardize(x, op.axes(x.ndim), eps, centred)
+    return _affine(y, weight, bias)
+
+
+def _affine(y: Any, weight: Any, bias: Any) -> Tensor:
+    y = y if weight is None else y * weight
+    result: Tensor = y if bias is None else y + bias
+    return result
+
+
+def affine_norm_by_definition(
+    x: Tensor, n_axes: int, eps: float, centred: bool, weight: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    """The composite that `AffineNorm` equals."""
+    axes = range(x.ndim - n_axes, x.ndim)
+    return _affine(standardize_by_definition(x, axes, eps, centred)[0], weight, bias)

@@ -26,6 +26,7 @@ class Adam(Optimizer):
     """
 
     variable = ("lr", "beta1", "beta2", "weight_decay")
+    elementwise = True
     decoupled: ClassVar[bool] = False  # is the weight decay outside the moments?
 
     def __init__(

@@ -22,6 +22,7 @@ class Lion(Optimizer):
     """
 
     variable = ("lr", "beta1", "beta2", "weight_decay")
+    elementwise = True
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from ..autograd import Tensor, enable_grad, no_grad
 from ..init import zeros_like
 from .clip import clip_grad_norm_
 from .group import ParamGroup
+from .rule import can_run, rule_program, run_rule
 
 State = dict[str, Any]  # what an optimizer keeps for one parameter: "step" and its averages
 
@@ -25,6 +26,8 @@ class Optimizer:
     """
 
     variable: ClassVar[tuple[str, ...]] = ("lr", "weight_decay")
+    elementwise: ClassVar[bool] = False  # `update` works element by element, with + - * / **,
+    # square, sqrt, sign and maximum: it is run over all parameters as one tile program
 
     def __init__(self, params: Iterable[Tensor | Mapping[str, Any]], **defaults: Any):
         if isinstance(params, Tensor):
@@ -32,6 +35,7 @@ class Optimizer:
         self.defaults = defaults
         self.groups: list[ParamGroup] = []
         self.state: dict[Tensor, State] = {}
+        self._rules: dict[Any, Any] = {}  # tile programs of `update`, by what they depend on
         given: list[Any] = list(params)
         if not given:
             raise ValueError("[optim] expected parameters, got an empty list.")
@@ -74,14 +78,38 @@ class Optimizer:
         return loss
 
     def _update_all(self, group: ParamGroup, members: list[Tensor], rates: Sequence[Any]) -> None:
-        fitting: dict[Any, list[Any]] = {}  # the rates by dtype and device
+        together: dict[Any, list[Tensor]] = {}  # by dtype and device
         for p in members:
-            key = (p.dtype, p.device.name)
-            if key not in fitting:
-                fitting[key] = [rate.to(p.device, p.dtype) for rate in rates]
             p.grad = p.grad.detach()
-            gradient = p.grad.astype(p.dtype)
-            p.data = self.update(p.detach(), gradient, self.state[p], group, fitting[key])
+            together.setdefault((p.dtype, p.device.name), []).append(p)
+        for sharing in together.values():
+            if self.elementwise and all(can_run(p, p.grad) for p in sharing):
+                self._run_rule(group, sharing, rates)
+                continue
+            fitting = [rate.to(sharing[0].device, sharing[0].dtype) for rate in rates]
+            for p in sharing:
+                gradient = p.grad.astype(p.dtype)
+                p.data = self.update(p.detach(), gradient, self.state[p], group, fitting)
+
+    def _run_rule(self, group: ParamGroup, members: list[Tensor], rates: Sequence[Any]) -> None:
+        """`update` as one tile program, run over all members in one call."""
+        options = ((k, group[k]) for k in group if k not in (*self.variable, "params"))
+        key = (tuple(group.uses(name) for name in self.variable), tuple(options))
+        if key not in self._rules:
+            names = tuple(self.init_state(members[0], group))
+            rule = rule_program(
+                type(self).__name__,
+                lambda p, g, state, numbers: self.update(p, g, state, group, numbers),
+                names,
+                len(rates),
+            )
+            self._rules[key] = names, rule
+        names, rule = self._rules[key]
+        for p in members:
+            if not self.state[p].keys() >= set(names):
+                self.state[p] = {**self.init_state(p, group), **self.state[p]}
+        changed = [([p, *(self.state[p][name] for name in names)], p.grad) for p in members]
+        run_rule(rule, changed, [rate.to(members[0].device) for rate in rates])
 
     def _advance(self, group: ParamGroup) -> Iterator[tuple[Any, list[Tensor]]]:
         """Count this step: (count, the parameters with a gradient that have it).

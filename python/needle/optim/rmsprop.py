@@ -24,6 +24,7 @@ class RMSprop(Optimizer):
     """
 
     variable = ("lr", "alpha", "momentum", "weight_decay")
+    elementwise = True
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ class SGD(Optimizer):
     """
 
     variable = ("lr", "momentum", "weight_decay")
+    elementwise = True
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from ...autograd import Tensor
 from ...dtype import bfloat16, dtype_of
 from ...ops import norm
-from ...ops.standardize import standardize
+from ...ops.standardize import affine_norm, standardize
 
 
 def layer_norm(
@@ -22,8 +22,7 @@ def layer_norm(
 ) -> Tensor:
     """Mean 0 and deviation 1 over the last axes, which have normalized_shape."""
     axes = _trailing("layer_norm", input, normalized_shape)
-    y, _, _ = standardize(input, axes, eps)
-    return _affine(y, weight, bias)
+    return affine_norm(input, len(axes), eps, True, weight, bias)
 
 
 def rms_norm(
@@ -34,8 +33,8 @@ def rms_norm(
 ) -> Tensor:
     """Root mean square 1 over the last axes; eps defaults to the dtype's own."""
     axes = _trailing("rms_norm", input, normalized_shape)
-    y, _, _ = standardize(input, axes, _epsilon(input) if eps is None else eps, centred=False)
-    return _affine(y, weight, None)
+    eps = _epsilon(input) if eps is None else eps
+    return affine_norm(input, len(axes), eps, False, weight, None)
 
 
 def _trailing(op: str, x: Tensor, shape: int | Sequence[int]) -> tuple[int, ...]:

@@ -1,0 +1,77 @@
+"""The rule of an optimizer as one tile program, run over all parameters in one call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd import Tensor
+from ..backend.program import Program, Value, cast, trace
+from ..ndarray.array import NDArray, empty
+
+Update = Callable[[Value, Value, dict[str, Any], list[Value]], Value]
+
+
+class Cell(Value):
+    """A value of the state: assigning `.data` lets it be another one from then on."""
+
+    @property
+    def data(self) -> Value:
+        return Value(self.builder, self.number)
+
+    @data.setter
+    def data(self, value: Value) -> None:
+        self.number = value.number
+
+
+def rule_program(name: str, update: Update, state: Sequence[str], n_rates: int) -> Program:
+    """(p, g, state..., rates...) -> (p, state...), by update(p, g, state, rates).
+
+    The rates are float64 scalars, and reach `update` in the parameter's dtype."""
+
+    def rule(p: Value, g: Value, *rest: Value) -> tuple[Value, ...]:
+        cells = {n: Cell(v.builder, v.number) for n, v in zip(state, rest, strict=False)}
+        rates = [cast(v, p) for v in rest[len(state) :]]
+        return (update(p, g, cells, rates), *cells.values())
+
+    arguments = ["p", "g", *state, *(f"rate{i}" for i in range(n_rates))]
+    kinds = ["full"] * (2 + len(state)) + ["scalar"] * n_rates
+    return trace(rule, name, arguments, kinds)
+
+
+def can_run(p: Tensor, g: Tensor) -> bool:
+    """Are both arrays of a device (not NumPy's), of one form?"""
+    arrays = p.realize_cached_data(), g.realize_cached_data()
+    if not all(isinstance(a, NDArray) for a in arrays):
+        return False
+    return bool(arrays[0].shape == arrays[1].shape and arrays[0].dtype == arrays[1].dtype)
+
+
+def run_rule(
+    program: Program, members: Sequence[tuple[Sequence[Tensor], Tensor]], rates: Sequence[Tensor]
+) -> None:
+    """Run it for each (the parameter and its state, its gradient), on one device."""
+    shared = [r.realize_cached_data() for r in rates]
+    outs = [[_target(t) for t in changed] for changed, _ in members]
+    calls = [
+        (tuple(out), (own.realize_cached_data(), g.realize_cached_data(),
+                      *(t.realize_cached_data() for t in state), *shared))
+        for out, ((own, *state), g) in zip(outs, members, strict=True)
+    ]  # fmt: skip
+    first = calls[0][1]
+    typed = program.for_dtypes(tuple(a.dtype for a in first), tuple(a.dtype for a in calls[0][0]))
+    first[0].device.mod.run_each(typed, calls)
+    for out, (changed, _) in zip(outs, members, strict=True):
+        for tensor, array in zip(changed, out, strict=True):
+            tensor.data = Tensor.make_const(array)
+
+
+def _target(tensor: Tensor) -> NDArray:
+    """Where a tensor's next value goes: its own memory if nobody else knows it, else new memory."""
+    array: NDArray = tensor.realize_cached_data()
+    # The tensor, `array` and the argument refer to the array; the array and an argument to memory.
+    is_own = sys.getrefcount(array) <= 3 and sys.getrefcount(array._handle) <= 2
+    if is_own and array.is_compact() and not getattr(array._handle, "readonly", False):
+        return array
+    return empty(array.shape, array.dtype, array.device)

@@ -1,0 +1,98 @@
+"""Fused operators equal the composites that they name, in values and in gradients."""
+
+import numpy as np
+import pytest
+
+import needle as ndl
+from needle.ops.activation import GeluGradient, GeluTanhGradient
+from needle.ops.loss import CrossEntropyGradient
+from needle.ops.softmax import LogSoftmaxGradient, LogSumExpGradient, SoftmaxGradient
+from needle.ops.standardize import (
+    AffineNormGradient,
+    StandardizeGradient,
+    affine_norm,
+    affine_norm_by_definition,
+)
+from needle.testing import assert_close, check_grads
+
+
+def tensors(*shapes, seed=0):
+    rng = np.random.default_rng(seed)
+    return [ndl.tensor(rng.standard_normal(shape), dtype="float64") for shape in shapes]
+
+
+def positive(shape):
+    return ndl.tensor(np.random.default_rng(9).uniform(0.5, 2, shape), dtype="float64")
+
+
+X, ROWS, COLUMNS = (3, 5, 4), (3, 5, 1), (3, 1, 4)
+IDS = ndl.tensor(np.arange(15).reshape(ROWS) % 4, dtype="int64")
+
+CASES = {
+    "softmax": (SoftmaxGradient((2,)), tensors(X, X)),
+    "softmax of the middle axis": (SoftmaxGradient((1,)), tensors(X, X)),
+    "softmax of all axes": (SoftmaxGradient((0, 1, 2)), tensors(X, X)),
+    "log softmax": (LogSoftmaxGradient((0, 2)), tensors(X, X)),
+    "log sum exp": (LogSumExpGradient((1,)), tensors(COLUMNS, X, COLUMNS)),
+    "gelu": (GeluGradient(), tensors(X, X)),
+    "gelu tanh": (GeluTanhGradient(), tensors(X, X)),
+    "standardize": (
+        StandardizeGradient((0, 2), 1e-5, True),
+        [*tensors(X, X), positive((1, 5, 1)), *tensors((1, 5, 1), (1, 5, 1))],
+    ),
+    "standardize, not centred": (
+        StandardizeGradient((2,), 1e-5, False),
+        [*tensors(X, X), positive(ROWS), *tensors(ROWS, ROWS)],
+    ),
+    "affine norm": (AffineNormGradient(1, 1e-5, True, True, True), tensors(X, X, (4,))),
+    "affine norm of two axes": (
+        AffineNormGradient(2, 1e-5, True, True, True),
+        tensors(X, X, (5, 4)),
+    ),
+    "rms norm": (AffineNormGradient(1, 1e-5, False, True, False), tensors(X, X, (4,))),
+    "norm without weight": (AffineNormGradient(1, 1e-5, True, False, False), tensors(X, X)),
+}
+
+
+def as_list(result):
+    return [result] if isinstance(result, ndl.Tensor) else list(result)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equals_its_definition(name):
+    op, inputs = CASES[name]
+    found = op(*inputs)
+    found = [found] if isinstance(found, ndl.Tensor) else list(found.tuple())
+    for actual, expected in zip(found, as_list(op.definition(*inputs)), strict=True):
+        assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if "norm" not in n])
+def test_gradients(name):
+    op, inputs = CASES[name]
+    check_grads(op, *inputs)
+
+
+def test_cross_entropy_gradient():
+    x, g = tensors((3, 5, 4), ROWS)
+    op = CrossEntropyGradient(2)
+    assert_close(op(x, IDS, g), op.definition(x, IDS, g))
+    check_grads(lambda x, g: op(x, IDS, g), x, g)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_affine_norm(dtype, centred):
+    for weighted in (True, False):
+        x, w, b = (t.astype(dtype).detach() for t in tensors((6, 40), (40,), (40,)))
+        parts = [w if weighted else None, b if centred else None]
+        actual = affine_norm(x, 1, 1e-5, centred, *parts)
+        expected = affine_norm_by_definition(x, 1, 1e-5, centred, *parts)
+        assert_close(actual, expected)
+    y, v, c = tensors((3, 8), (8,), (8,))
+    check_grads(lambda y, v, c: affine_norm(y, 1, 1e-5, True, v, c), y, v, c)
+
+
+def test_one_tensor_as_both_inputs():
+    (x,) = tensors((3, 4))
+    check_grads(lambda x: SoftmaxGradient((1,))(x, x), x)

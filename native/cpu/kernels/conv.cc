@@ -27,12 +27,12 @@ constexpr DType kHeldAs = is_same<T, float>    ? DType::f32
                           : is_same<T, double> ? DType::f64
                                                : DType::i64;
 
-// A view of Ts whose last axis is contiguous (or which is compact): the view itself, or a copy.
+// A view of Ts whose last `contiguous` axes are in C order: the view itself, or a compact copy.
 template <class T>
 class Plain {
  public:
-  explicit Plain(const View& v, bool wants_compact = false)
-      : view_(v), is_copy_(!is_plain(v, wants_compact)), scratch_(is_copy_ ? v.size() * kSize : 0) {
+  explicit Plain(const View& v, int contiguous = 1)
+      : view_(v), is_copy_(!is_plain(v, contiguous)), scratch_(is_copy_ ? v.size() * kSize : 0) {
     if (!is_copy_) return;
     view_.data = scratch_.template as<char>();
     view_.dtype = kHeldAs<T>;
@@ -55,10 +55,10 @@ class Plain {
  private:
   static constexpr int64_t kSize = sizeof(T);
 
-  static bool is_plain(const View& v, bool wants_compact) {
+  static bool is_plain(const View& v, int contiguous) {
     if (v.dtype != kHeldAs<T>) return false;
     int64_t stride = 1;
-    for (int axis = v.ndim - 1; axis >= (wants_compact ? 0 : v.ndim - 1); --axis) {
+    for (int axis = v.ndim - 1; axis >= v.ndim - contiguous; --axis) {
       if (v.shape[axis] > 1 && v.strides[axis] != stride) return false;
       stride *= v.shape[axis];
     }
@@ -114,7 +114,7 @@ template <class T>
 void conv_as(const View& out, const View& x, const View& w, const ConvWindow& window) {
   const Axes axes(x, out, w, window, false);
   const bool unrolls = Unrolling::is_worth_it(axes.of[2], x.shape[x.ndim - 1], window.groups);
-  const Plain<T> to(out), from(x), filters(w, unrolls);
+  const Plain<T> to(out), from(x), filters(w, unrolls ? w.ndim : 0);
   const Image<T> y = image_of<T>(to.view());
   const Image<const T> images = image_of<const T>(from.load(x));
   const Filter<const T> filter = filter_of<const T>(filters.load(w));
@@ -129,7 +129,7 @@ void conv_as(const View& out, const View& x, const View& w, const ConvWindow& wi
 template <class T>
 void conv_by_data_as(const View& out, const View& y, const View& w, const ConvWindow& window) {
   const Axes axes(y, out, w, window, true);
-  const Plain<T> to(out), from(y), filters(w);
+  const Plain<T> to(out), from(y), filters(w, 0);
   const Image<T> x = image_of<T>(to.view());
   const Image<const T> images = image_of<const T>(from.load(y));
   if (is_depthwise(w, window)) {
@@ -144,7 +144,7 @@ template <class T>
 void conv_by_weight_as(const View& out, const View& x, const View& y, const ConvWindow& window) {
   const Axes axes(x, y, out, window, false);
   const bool unrolls = Unrolling::is_worth_it(axes.of[2], x.shape[x.ndim - 1], window.groups);
-  const Plain<T> to(out, unrolls), left(x), right(y);
+  const Plain<T> to(out, unrolls ? out.ndim : 1), left(x), right(y);
   const Filter<T> filter = filter_of<T>(to.view());
   const Image<const T> from = image_of<const T>(left.load(x));
   const Image<const T> made = image_of<const T>(right.load(y));

@@ -122,7 +122,7 @@ struct Image {
   int64_t batch_step, step[kSpace];
 };
 
-// (KD, KH, KW, in, out) with any steps; either in_step or out_step is 1.
+// (KD, KH, KW, in, out) with any steps.
 template <class T>
 struct Filter {
   T* data;

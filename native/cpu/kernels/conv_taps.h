@@ -63,6 +63,7 @@ class TapConv {
   static constexpr int64_t kTileBytes = 1 << 19;    // a quarter of the second-level cache
   static constexpr int64_t kTasks = 16;             // so many, if there is enough work:
   static constexpr int64_t kTaskWork = 1 << 20;     // multiplications worth a task
+  static constexpr int64_t kPackedRows = 16;        // of a panel, packed by one task
   static constexpr int64_t kPageBytes = 4096;       // rows so far apart share a cache set
 
   // Where a task's inputs are: a tile in the workspace, or the image itself.
@@ -151,20 +152,37 @@ class TapConv {
 
   // (groups, panels, taps, in_channels, kWidth), the taps that are used
   void pack_filter() {
-    const int64_t grain = max_of(1, (1 << 15) / (in_channels_ * kWidth));
-    parallel_for(groups_ * panels_ * taps_, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) pack_panel_of(i / taps_, i % taps_);
+    const bool by_tap = filter_.out_step == 1 || filter_.in_step == 1;
+    const int64_t units = by_tap ? taps_ : ceil_div(in_channels_, kPackedRows);
+    const int64_t grain = max_of(1, (1 << 15) * units / max_of(1, panel_size()));
+    parallel_for(groups_ * panels_ * units, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        by_tap ? pack_tap(i / units, i % units) : pack_rows(i / units, i % units * kPackedRows);
+      }
     });
   }
 
-  void pack_panel_of(int64_t panel, int64_t tap) {
-    const int64_t group = panel / panels_, col = panel % panels_ * kWidth;
-    const int64_t cols = min_of(kWidth, out_channels_ - col);
+  // Where a tap of the filter starts, or nullptr if it is not used.
+  const T* tap_at(int64_t tap) const {
     const int64_t w = tap % axes_[2].taps, rest = tap / axes_[2].taps;
     const int64_t h = rest % axes_[1].taps, d = rest / axes_[1].taps;
-    if (!table_[0].has(d) || !table_[1].has(h) || !table_[2].has(w)) return;
-    const T* from = filter_.data + d * filter_.step[0] + h * filter_.step[1] + w * filter_.step[2];
-    from += group * group_step() + col * filter_.out_step;
+    if (!table_[0].has(d) || !table_[1].has(h) || !table_[2].has(w)) return nullptr;
+    return filter_.data + d * filter_.step[0] + h * filter_.step[1] + w * filter_.step[2];
+  }
+
+  int64_t panel_offset(int64_t panel) const {
+    return panel / panels_ * group_step() + panel % panels_ * kWidth * filter_.out_step;
+  }
+
+  int64_t panel_cols(int64_t panel) const {
+    return min_of(kWidth, out_channels_ - panel % panels_ * kWidth);
+  }
+
+  void pack_tap(int64_t panel, int64_t tap) {
+    const T* from = tap_at(tap);
+    if (from == nullptr) return;
+    from += panel_offset(panel);
+    const int64_t cols = panel_cols(panel);
     T* const to = packed_ + (panel * taps_ + tap) * in_channels_ * kWidth;
     if (filter_.out_step == 1) {
       for (int64_t c = 0; c < in_channels_; ++c) {
@@ -173,6 +191,20 @@ class TapConv {
     } else {
       transpose(to, kWidth, reinterpret_cast<const char*>(from), filter_.out_step * kSize, cols,
                 in_channels_);
+    }
+  }
+
+  // Some rows of all taps at a time: in (O, C, K...) memory, a cache line holds several taps.
+  void pack_rows(int64_t panel, int64_t row) {
+    const int64_t cols = panel_cols(panel), end = min_of(in_channels_, row + kPackedRows);
+    for (int64_t c = row; c < end; ++c) {
+      for (int64_t tap = 0; tap < taps_; ++tap) {
+        const T* from = tap_at(tap);
+        if (from == nullptr) continue;
+        from += panel_offset(panel) + c * filter_.in_step;
+        T* const to = packed_ + ((panel * taps_ + tap) * in_channels_ + c) * kWidth;
+        for (int64_t j = 0; j < cols; ++j) to[j] = from[j * filter_.out_step];
+      }
     }
   }
 

@@ -185,7 +185,7 @@ def check(work: str, ours: list[float], theirs: list[float]) -> None:
     """Losses agree: the first to rounding, and still after all steps."""
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, err_msg=work)
     tolerance = TOLERANCE.get(work, USUAL_TOLERANCE)
-    np.testing.assert_allclose(ours, theirs, rtol=tolerance, err_msg=work)
+    np.testing.assert_allclose(ours, theirs, tolerance, tolerance * theirs[0], err_msg=work)
 
 
 def line(row: dict[str, Any]) -> str:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import needle as ndl
+from needle.backend.program import Value, cast, program, row_index
 from needle.compile.spaces import count_of, refinement, split
+from needle.ndarray import functions
 
 RNG = np.random.default_rng(0)
 
@@ -147,6 +149,25 @@ def test_updates_of_all_parameters_are_one_call():
         np.testing.assert_allclose(ours, eager, rtol=1e-4, atol=1e-5)
     (update,) = [k for k in run.kernels if k.name.startswith("run_each")]
     assert len(update.outputs) == 3 * len(shapes)
+
+
+def test_programs_that_ask_for_positions_keep_their_rows():
+    @program
+    def ramp(x: Value) -> Value:
+        return x * cast(row_index(), x)
+
+    class Ramp(ndl.TensorOp):
+        def compute(self, a):
+            return functions.run(ramp, a, axes=(1,))
+
+    def f(x):
+        return Ramp()(x * 2).T + 1, Ramp()(x.T) * 3
+
+    x = tensor(3, 5)
+    for ours, theirs in zip(ndl.jit(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    expected = (2 * x.numpy() * np.arange(5)).T + 1
+    np.testing.assert_allclose(ndl.jit(f)(x)[0].numpy(), expected, rtol=1e-6)
 
 
 def test_halves_and_small_integers_keep_their_rounding():

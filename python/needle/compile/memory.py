@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .graph import COMPUTED, Graph, Node, Operand, Value, whole
+from .pieces import goes_by_element
 
 ALIGNMENT = 64
 ARENA = 0
@@ -195,7 +196,7 @@ def may_overwrite(node: Node, out: Operand, value: Value) -> bool:
 
     It may if the call goes element by element, and meets both in the same order."""
     if node.kernel in ("run", "run_each"):
-        if any(i.kind not in ("full", "scalar") for i in node.args[0].instructions):
+        if not goes_by_element(node.args[0]):
             return False
     elif node.kernel not in IN_PLACE:
         return False

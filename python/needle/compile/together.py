@@ -7,6 +7,7 @@ as a single parallel loop.
 from __future__ import annotations
 
 from .graph import Graph, Node
+from .pieces import goes_by_element
 
 SMALL = 1 << 16  # elements; larger ones keep all threads busy alone, and need not wait
 
@@ -33,7 +34,7 @@ def _is_small(node: Node) -> bool:
     """Is it a program that goes element by element, over few of them?"""
     if node.kernel != "run" or node.continues or max(o.size for o in node.outs) > SMALL:
         return False
-    return all(i.kind in ("full", "scalar") for i in node.args[0].instructions)
+    return goes_by_element(node.args[0])
 
 
 def _one_call(batch: list[Node]) -> Node:

@@ -1,6 +1,7 @@
 #include "buffer.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -34,38 +35,74 @@ size_t bytes_of_class(size_t c) {
   return ((mantissa + 1) << exponent) * kAlignment;
 }
 
+// Large blocks are mapped by themselves, so that freeing one gives it back, and on huge pages where
+// the system has them: a page fault for every 2 MB, not for every 4 KB.
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kMapped = 2 * kHugePage;  // from this size on
+
+char* map_block(size_t bytes) {
+  void* const room =
+      mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return nullptr;
+  char* const start = static_cast<char*>(room);
+  const size_t before = -reinterpret_cast<uintptr_t>(start) % kHugePage;
+  char* const block = start + before;
+  if (before > 0) munmap(start, before);
+  if (before < kHugePage) munmap(block + bytes, kHugePage - before);
+#ifdef MADV_HUGEPAGE
+  madvise(block, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
+  return block;
+}
+
+char* obtain(size_t bytes) {
+  return bytes >= kMapped ? map_block(bytes)
+                          : static_cast<char*>(std::aligned_alloc(kAlignment, bytes));
+}
+
+void give_back(char* data, size_t bytes) noexcept {
+  if (bytes >= kMapped) {
+    munmap(data, bytes);
+  } else {
+    std::free(data);
+  }
+}
+
 // Freed blocks by size class. Never destroyed: buffers may outlive static destruction.
 class Pool {
  public:
   Pool() : memory_(available_memory()), bound_(memory_ / 8) {}
 
-  char* allocate(size_t bytes) {
-    const size_t c = class_of(bytes);
-    const int64_t block = static_cast<int64_t>(bytes_of_class(c));
+  struct Block {
+    char* data;
+    size_t size_class;
+  };
+
+  Block allocate(size_t bytes) {
+    size_t c = class_of(bytes);
     const std::lock_guard lock(mutex_);
     char* data = nullptr;
-    if (!free_[c].empty()) {
+    if (const size_t found = pooled_class(c); found < kClasses) {
+      c = found;
       data = free_[c].back();
       free_[c].pop_back();
-      stats_.pooled -= block;
+      stats_.pooled -= block_size(c);
     } else {
-      data = from_system(block, bytes);
+      data = from_system(block_size(c), bytes);
     }
-    stats_.live += block;
+    stats_.live += block_size(c);
     stats_.peak = std::max(stats_.peak, stats_.live);
-    return data;
+    return {data, c};
   }
 
-  void free(char* data, size_t bytes) noexcept {
-    const size_t c = class_of(bytes);
-    const int64_t block = static_cast<int64_t>(bytes_of_class(c));
+  void free(char* data, size_t c) noexcept {
     const std::lock_guard lock(mutex_);
-    stats_.live -= block;
-    if (stats_.pooled + block > bound_ || !keep(c, data)) {
-      std::free(data);
+    stats_.live -= block_size(c);
+    if (stats_.pooled + block_size(c) > bound_ || !keep(c, data)) {
+      give_back(data, static_cast<size_t>(block_size(c)));
       return;
     }
-    stats_.pooled += block;
+    stats_.pooled += block_size(c);
   }
 
   void release() noexcept {
@@ -86,17 +123,45 @@ class Pool {
   std::mutex& mutex() { return mutex_; }
 
  private:
+  static int64_t block_size(size_t c) { return static_cast<int64_t>(bytes_of_class(c)); }
+
+  // A class with a pooled block for class c: c itself, or for a large block one up to half as large
+  // again, since another one from the system would cost more. kClasses if there is none.
+  size_t pooled_class(size_t c) const {
+    constexpr size_t kReach = size_t{1} << (kStepBits - 1);
+    const size_t last = bytes_of_class(c) >= kMapped ? c + kReach : c;
+    for (size_t k = c; k <= last && k < kClasses; ++k) {
+      if (!free_[k].empty()) return k;
+    }
+    return kClasses;
+  }
+
   // Refuses what can never be resident: the system would promise it now and kill us later.
   char* from_system(int64_t block, size_t bytes) {
     if (stats_.live + stats_.pooled + block > memory_) flush();
     if (stats_.live + block > memory_) refuse(bytes);
-    void* data = std::aligned_alloc(kAlignment, static_cast<size_t>(block));
+    // Blocks of sizes that are out of use go first: a process should not grow beyond what it needed
+    // at once, except by an eighth.
+    const int64_t most = std::max(stats_.peak, stats_.live + block);
+    shrink(most + most / 8 - stats_.live - block);
+    char* data = obtain(static_cast<size_t>(block));
     if (data == nullptr) {
       flush();
-      data = std::aligned_alloc(kAlignment, static_cast<size_t>(block));
+      data = obtain(static_cast<size_t>(block));
     }
     if (data == nullptr) refuse(bytes);
-    return static_cast<char*>(data);
+    return data;
+  }
+
+  // Gives large pooled blocks back until at most `bytes` are pooled.
+  void shrink(int64_t bytes) noexcept {
+    for (size_t c = class_of(kMapped); c < kClasses && stats_.pooled > bytes; ++c) {
+      while (!free_[c].empty() && stats_.pooled > bytes) {
+        give_back(free_[c].back(), bytes_of_class(c));
+        free_[c].pop_back();
+        stats_.pooled -= block_size(c);
+      }
+    }
   }
 
   [[noreturn]] void refuse(size_t bytes) {
@@ -115,9 +180,9 @@ class Pool {
   }
 
   void flush() noexcept {
-    for (auto& blocks : free_) {
-      for (char* data : blocks) std::free(data);
-      blocks.clear();
+    for (size_t c = 0; c < kClasses; ++c) {
+      for (char* data : free_[c]) give_back(data, bytes_of_class(c));
+      free_[c].clear();
     }
     stats_.pooled = 0;
   }
@@ -159,7 +224,9 @@ Buffer::Buffer(int64_t size, DType dtype) : size_(size), dtype_(dtype) {
                           std::to_string(item_size(dtype)) +
                           " bytes (more than an address space holds)");
   }
-  data_ = pool().allocate(static_cast<size_t>(bytes));
+  const auto block = pool().allocate(static_cast<size_t>(bytes));
+  data_ = block.data;
+  size_class_ = static_cast<uint16_t>(block.size_class);
 }
 
 Buffer::Buffer(void* data, int64_t size, DType dtype, bool readonly, void* owner,
@@ -175,6 +242,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(dtype_, other.dtype_);
+  std::swap(size_class_, other.size_class_);
   std::swap(readonly_, other.readonly_);
   std::swap(owner_, other.owner_);
   std::swap(release_, other.release_);
@@ -185,7 +253,7 @@ Buffer::~Buffer() {
   if (release_ != nullptr) {
     release_(owner_);
   } else if (data_ != nullptr) {
-    pool().free(data_, static_cast<size_t>(nbytes()));
+    pool().free(data_, size_class_);
   }
 }
 

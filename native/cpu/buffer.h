@@ -47,6 +47,7 @@ class Buffer {
   char* data_ = nullptr;
   int64_t size_ = 0;
   DType dtype_ = DType::f32;
+  uint16_t size_class_ = 0;  // of its block in the pool
   bool readonly_ = false;
   void* owner_ = nullptr;
   void (*release_)(void*) = nullptr;  // nullptr: a block of the pool, or nothing

@@ -89,3 +89,24 @@ def test_an_empty_index_of_stride_0_is_not_read():
     target, empty = array(np.ones((7, 3), np.float32)), Array(_native.empty(0, "int64"), (0,), (0,))
     _native.scatter("set", target, (empty,), blank((0, 3)))
     np.testing.assert_array_equal(target.numpy(), 1)
+
+
+def test_a_large_block_serves_a_smaller_buffer():
+    buffer = _native.empty(20 * MEGABYTE, "uint8")
+    address = buffer.ptr()
+    del buffer
+    smaller = _native.empty(15 * MEGABYTE, "uint8")
+    assert smaller.ptr() == address
+    assert _native.memory_stats()["live"] >= 20 * MEGABYTE
+    assert _native.empty(8 * MEGABYTE, "uint8").ptr() != address
+
+
+def test_sizes_out_of_use_are_given_back():
+    """With live buffers, the pool is at most what was needed at once, and an eighth."""
+    needed = 0
+    for size in range(8, 64, 8):
+        buffers = [_native.empty(size * MEGABYTE, "uint8") for _ in range(2)]
+        needed = max(needed, _native.memory_stats()["live"])
+        del buffers
+    stats = _native.memory_stats()
+    assert stats["live"] + stats["pooled"] <= needed * 9 / 8

@@ -151,7 +151,7 @@ def test_half_precision(dtype):
 
 
 def test_heads_stay_where_they_are():
-    """q, k and v are views of one product; the result lies as q does, so joining heads is a view."""
+    """q, k and v are views of one product; the result lies as q does: joining heads is a view."""
     x = ndl.tensor(draw(2, 70, 3 * 4 * 8))
     q, k, v = (z.reshape((2, 70, 4, 8)).transpose((1, 2)) for z in x.chunk(3, -1))
     assert q.cached_data._handle is k.cached_data._handle is x.cached_data._handle

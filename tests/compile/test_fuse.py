@@ -170,6 +170,26 @@ def test_programs_that_ask_for_positions_keep_their_rows():
     np.testing.assert_allclose(ndl.jit(f)(x)[0].numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_outputs_that_are_parts_of_different_memory_are_kept_apart():
+    @program
+    def both(x: Value) -> tuple[Value, Value]:
+        return x * 2, x * 3
+
+    class Halves(ndl.TensorOp):
+        def compute(self, a):
+            sums, products = (functions.full_like(a, 7, shape=(6,)) for _ in range(2))
+            parts = tuple(functions.flip(y, ())[1:4] for y in (sums, products))
+            typed = both.for_dtypes((a.dtype,))
+            a.device.mod.run(typed, parts, (a,), 0)
+            return functions.concatenate([sums, products], 0)
+
+    x = ndl.tensor([1.0, 2.0, 3.0])
+    expected = [7, 2, 4, 6, 7, 7, 7, 3, 6, 9, 7, 7]
+    assert Halves()(x).tolist() == expected
+    for fuse in (False, True):
+        assert ndl.jit(lambda x: Halves()(x * 1.0), fuse=fuse)(x).tolist() == expected
+
+
 def test_halves_and_small_integers_keep_their_rounding():
     for dtype in ("float16", "bfloat16", "int8", "uint8"):
         x = ndl.tensor(np.arange(12).reshape(3, 4), dtype=dtype)

@@ -16,6 +16,7 @@ from typing import Any
 from ..backend.program import Builder, Program, ProgramError, Value as Symbol
 from ..ndarray.layout import Shape
 from .graph import Graph, Node, Operand, Value
+from .passes import without_dead
 from .pieces import COLUMN, FULL, ROW, Piece, piece_of, typed_constant
 from .rules import constant_of
 from .spaces import Access, count_of, refinement, split
@@ -388,6 +389,4 @@ class _Writer:
 
 def fuse(graph: Graph) -> Graph:
     """The graph with tile programs in the place of calls that pass elements to one another."""
-    from .passes import without_dead
-
     return without_dead(Fusion(graph).run())

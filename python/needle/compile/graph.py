@@ -93,7 +93,8 @@ class Node:
     args: tuple[Any, ...]
     outs: tuple[Operand, ...]
     device: BackendDevice
-    continues: tuple[Value, ...] = ()  # former values of the memory that is written
+    # If outputs go on writing some memory: what it held before, per output (None: nothing).
+    continues: tuple[Value | None, ...] = ()
     source: str = ""  # the user's line
 
     @cached_property
@@ -102,11 +103,16 @@ class Node:
         outs = {id(out) for out in self.outs}
         return tuple(x for x in operands(self.args) if id(x) not in outs)
 
+    @property
+    def formers(self) -> tuple[Value, ...]:
+        """The values whose memory is written further."""
+        return tuple(value for value in self.continues if value is not None)
+
     def reads(self) -> Iterator[Value]:
         """Every value that must be there before the call."""
         for x in self.ins:
             yield x.value
-        yield from self.continues
+        yield from self.formers
 
     def mapped(self, change: Callable[[Operand], Operand]) -> Node:
         """The same call with other operands for reading."""
@@ -118,7 +124,7 @@ class Node:
         outs = {id(out) for out in self.outs}
         inputs = ", ".join(_text(a) for a in self.args if id(a) not in outs and a is not self.outs)
         results = ", ".join(f"{o}: {_type(o)}" for o in self.outs)
-        onto = f" onto {', '.join(map(str, self.continues))}" if self.continues else ""
+        onto = f" onto {', '.join(map(str, self.formers))}" if self.continues else ""
         if self.kernel in ("run", "run_each"):  # a program's text has a line per instruction
             title, *body = self.args[0].text.splitlines()
             given = ", ".join(map(str, self.ins))
@@ -210,8 +216,10 @@ def verify(graph: Graph) -> None:
             if out.value in known:
                 raise GraphError(f"{out.value} is written twice, in: {node}")
             known.add(out.value)
-        for former in node.continues:
-            if not any(o.value.nbytes == former.nbytes for o in node.outs):
+        if node.continues and len(node.continues) != len(node.outs):
+            raise GraphError(f"it is not said which output continues what, in: {node}")
+        for former, out in zip(node.continues, node.outs, strict=False):
+            if former is not None and former.nbytes != out.value.nbytes:
                 raise GraphError(f"{former} has another size than what continues it, in: {node}")
     for result in graph.results:
         if result.value not in known:

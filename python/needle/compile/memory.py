@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ..backend import default_device
 from .graph import COMPUTED, Graph, Node, Operand, Value, whole
 from .pieces import goes_by_element
 
@@ -74,9 +75,9 @@ def last_reads(nodes: list[Node], results: list[Operand]) -> dict[Value, int]:
 def _find_roots(nodes: list[Node], inputs: list[Value]) -> dict[Value, Value]:
     roots = {value: value for value in inputs}
     for node in nodes:
-        for out in node.outs:
-            former = [f for f in node.continues if f.nbytes == out.value.nbytes]
-            roots[out.value] = roots[former[0]] if former else out.value
+        for i, out in enumerate(node.outs):
+            former = node.continues[i] if node.continues else None
+            roots[out.value] = out.value if former is None else roots[former]
     return roots
 
 
@@ -107,8 +108,11 @@ def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
     continued: set[Value] = set()
     nodes: list[Node] = []
     for i, node in enumerate(graph.nodes):
-        formers = []
+        formers: list[Value | None] = []
         for former in node.continues:
+            if former is None:
+                formers.append(None)
+                continue
             is_outside = former.kind != COMPUTED and former not in in_place
             if is_outside or former in continued or last[former] > i:
                 made = copy_of(graph, whole(former), node)
@@ -120,7 +124,7 @@ def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
     return nodes
 
 
-def _continuing(node: Node, formers: tuple[Value, ...]) -> Node:
+def _continuing(node: Node, formers: tuple[Value | None, ...]) -> Node:
     return Node(node.kernel, node.args, node.outs, node.device, formers, node.source)
 
 
@@ -130,6 +134,8 @@ def _ends_of_chains(nodes: list[Node]) -> dict[Value, Value]:
     starts: dict[Value, Value] = {}
     for node in nodes:
         for former, out in zip(node.continues, node.outs, strict=False):
+            if former is None:
+                continue
             start = starts.pop(former, former)
             starts[out.value] = start
             ends[start] = out.value
@@ -175,8 +181,6 @@ def _with_result_copies(
 
 
 def _any_device(nodes: list[Node]) -> object:
-    from ..backend import default_device
-
     return nodes[0].device if nodes else default_device()
 
 

@@ -107,7 +107,7 @@ class Recording:
         inputs = [
             None if n in written else self._entered(a) for n, a in zip(names, args, strict=True)
         ]
-        continues: list[Value] = []
+        continues: list[Value | None] = []
         outs: list[Operand] = []
 
         def write(argument: Any) -> Any:
@@ -121,8 +121,9 @@ class Recording:
         for i, (name, argument) in enumerate(zip(names, args, strict=True)):
             if name in written:
                 inputs[i] = write(argument)
+        formers = tuple(continues) if any(f is not None for f in continues) else ()
         self.graph.nodes.append(
-            Node(kernel, tuple(inputs), tuple(outs), device, tuple(continues), user_line())
+            Node(kernel, tuple(inputs), tuple(outs), device, formers, user_line())
         )
 
     def _entered(self, argument: Any) -> Any:
@@ -132,7 +133,7 @@ class Recording:
             return tuple(self._entered(a) for a in argument)
         return argument
 
-    def _written(self, array: Any, is_read: bool, continues: list[Value]) -> Operand:
+    def _written(self, array: Any, is_read: bool, continues: list[Value | None]) -> Operand:
         handle = self._handle_of(array)
         if handle is not array._handle and id(array._handle) not in self.own:
             raise TraceError(
@@ -141,8 +142,8 @@ class Recording:
             )
         value = self.graph.new_value(handle.size, handle.dtype)
         out = Operand(value, array.shape, array.strides, array.offset)
-        if handle.value is not None and (is_read or not out.is_whole()):
-            continues.append(handle.value)
+        goes_on = handle.value is not None and (is_read or not out.is_whole())
+        continues.append(handle.value if goes_on else None)
         handle.value = value
         return out
 

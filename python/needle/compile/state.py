@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .. import _native, autograd
-from ..autograd import Tensor, Value
+from ..autograd import Value
 from ..dtype import DType
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import compact_strides
@@ -258,8 +256,3 @@ def intercepted(tracked: Tracked) -> Iterator[None]:
         _native.watch_nodes(None)
         setattr(Value, "cached_data", _DATA)  # noqa: B010
         setattr(Value, "grad", _GRAD)  # noqa: B010
-
-
-def is_array(x: Any) -> bool:
-    """Is it an argument with elements: a tensor or an array?"""
-    return isinstance(x, (Tensor, NDArray, np.ndarray))

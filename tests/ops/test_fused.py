@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from needle.ops.activation import GeluGradient, GeluTanhGradient
+from needle.ops.activation import GeluGradient, GeluTanhGradient, SiluGradient
 from needle.ops.loss import CrossEntropyGradient
 from needle.ops.softmax import LogSoftmaxGradient, LogSumExpGradient, SoftmaxGradient
 from needle.ops.standardize import (
@@ -13,6 +13,7 @@ from needle.ops.standardize import (
     affine_norm,
     affine_norm_by_definition,
 )
+from needle.ops.unary import ReLUGradient, SigmoidGradient, TanhGradient
 from needle.testing import assert_close, check_grads
 
 
@@ -36,6 +37,10 @@ CASES = {
     "log sum exp": (LogSumExpGradient((1,)), tensors(COLUMNS, X, COLUMNS)),
     "gelu": (GeluGradient(), tensors(X, X)),
     "gelu tanh": (GeluTanhGradient(), tensors(X, X)),
+    "silu": (SiluGradient(), tensors(X, X)),
+    "tanh": (TanhGradient(), tensors(X, X)),
+    "sigmoid": (SigmoidGradient(), tensors(X, X)),
+    "relu": (ReLUGradient(), tensors(X, X)),
     "standardize": (
         StandardizeGradient((0, 2), 1e-5, True),
         [*tensors(X, X), positive((1, 5, 1)), *tensors((1, 5, 1), (1, 5, 1))],

@@ -19,6 +19,22 @@ void guard_aliases(const TileProgram& p, const Walk& walk, Machine& machine) {
   }
 }
 
+// Asks for the elements that come next, while those at hand are computed: the hardware's own
+// prefetching ends at each page, which is often where a row or a block ends.
+void prefetch(const Chunk& next, const Walk& walk) {
+  constexpr int64_t kLine = 64;
+  for (int k = 0; k < walk.count; ++k) {
+    const Steps steps = next.steps[k];
+    if (steps.col != 1 || (steps.row == 0 && next.block.rows > 1)) continue;
+    for (int64_t row = 0; row < next.block.rows; ++row) {
+      const char* const from = next.at[k] + row * steps.row * walk.item[k];
+      for (int64_t byte = 0; byte < next.block.cols * walk.item[k]; byte += kLine) {
+        __builtin_prefetch(from + byte, 0, 2);
+      }
+    }
+  }
+}
+
 // Programs of full and scalar values, over blocks in the order of the first output's memory.
 class ElementwiseRun {
  public:
@@ -51,9 +67,14 @@ class ElementwiseRun {
     machine.begin_phase(0);
     const int64_t begin = piece * grain_, end = min_of(blocks_, begin + grain_);
     BlockCursor cursor(walk_, shape_, begin);
-    for (int64_t block = begin; block < end; ++block, cursor.next()) {
-      chunk.block = cursor.locate(chunk.at);
+    chunk.block = cursor.locate(chunk.at);
+    for (int64_t block = begin; block < end; ++block) {
+      cursor.next();
+      Chunk next = chunk;
+      next.block = cursor.locate(next.at);
+      if (block + 1 < end) prefetch(next, walk_);
       machine.run_chunk(p_.phases[0].fresh, chunk, nullptr);
+      chunk = next;
     }
   }
 
@@ -171,7 +192,7 @@ class RowRun {
     int64_t rows = cursor.locate(at).cols, added = 0;
     for (int64_t tile = begin; tile < end; ++tile, rows = cursor.locate(at).cols) {
       cursor.next();
-      if (tile + 1 < end) prefetch(cursor);
+      if (tile + 1 < end) prefetch_rows(cursor);
       run_tile(machine, rows, at, row_steps, sums);
       if ((added += rows) >= kStretch || tile + 1 == end) {
         flush(totals, sums);
@@ -180,22 +201,16 @@ class RowRun {
     }
   }
 
-  // Asks for the rows that come next, while those at hand are computed: hardware prefetches end at
-  // the page, which is often where a row ends.
-  void prefetch(const BlockCursor& next) const {
-    constexpr int64_t kMost = 32 << 10;  // bytes
+  void prefetch_rows(const BlockCursor& cursor) const {
+    constexpr int64_t kMost = 32 << 10;  // bytes of an operand's rows
     if (!is_simple_ || rows_ * length_ * 4 > kMost) return;
-    char* at[kMaxOperands];
-    const int64_t rows = next.locate(at).cols;
+    Chunk next;
+    next.block = {cursor.locate(next.at).cols, length_};
     for (int k = 0; k < count_; ++k) {
-      const int64_t row_bytes = outer_.steps(k).col * outer_.item[k];
-      if (row_bytes == 0 || inner_.steps(k).col != 1) continue;
-      for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t byte = 0; byte < length_ * inner_.item[k]; byte += 64) {
-          __builtin_prefetch(at[k] + r * row_bytes + byte, 0, 2);
-        }
-      }
+      const int64_t row = outer_.steps(k).col;
+      next.steps[k] = {row, row == 0 ? 0 : inner_.steps(k).col};  // the same for all rows: here
     }
+    prefetch(next, inner_);
   }
 
   void run_tile(Machine& machine, int64_t rows, char* const* at, const int64_t* row_steps,

@@ -47,6 +47,17 @@ def gelu_tanh_gradient(g: Value, x: Value) -> Value:
     return g * 0.5 * ((t + 1.0) + x * (1.0 - tp.square(t)) * slope)
 
 
+@program
+def silu_program(x: Value) -> Value:
+    return x * tp.sigmoid(x)
+
+
+@program
+def silu_gradient(g: Value, x: Value) -> Value:
+    s = tp.sigmoid(x)
+    return g * s * (x * (1.0 - s) + 1.0)
+
+
 class Gelu(TensorOp):
     """y = x Φ(x),  Φ(x) = (1 + erf(x / √2)) / 2,  dy/dx = Φ(x) + x e^(-x²/2) / √(2π)
 
@@ -108,6 +119,36 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     if approximate not in ("none", "tanh"):
         raise ValueError(f"[gelu] approximate must be 'none' or 'tanh', got {approximate!r}.")
     return (Gelu() if approximate == "none" else GeluTanh())(check_tensor("gelu", x))
+
+
+class Silu(TensorOp):
+    """y = x σ(x),  dy/dx = σ (1 + x (1 - σ)) with σ = 1 / (1 + e^-x). Equals x * sigmoid(x)."""
+
+    elementwise = True
+
+    def compute(self, x: Any) -> Any:
+        return F.run(silu_program, F.cast(x, averaged(x.dtype)))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return SiluGradient()(out_grad, node.inputs[0])
+
+
+class SiluGradient(FusedOp):
+    """dx = g σ (1 + x (1 - σ))"""
+
+    elementwise = True
+
+    def compute(self, g: Any, x: Any) -> Any:
+        return F.run(silu_gradient, g, x)
+
+    def definition(self, g: Any, x: Any) -> Any:
+        s = sigmoid(x)
+        return g * s * (x * (1 - s) + 1)
+
+
+def silu(x: Tensor) -> Tensor:
+    """x times the sigmoid of x."""
+    return Silu()(check_tensor("silu", x))
 
 
 class Softplus(TensorOp):

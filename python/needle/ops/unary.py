@@ -6,9 +6,13 @@ import math
 from typing import Any
 
 from ..autograd import Tensor
+from ..backend import program as tp
+from ..backend.program import Value, program
+from ..ndarray import functions as F
 from .common import FlatOp, check_tensor
 from .compare import greater, where
 from .elementwise import Elementwise
+from .fused import FusedOp
 
 # Exported as needle.<name>; the functions are also methods of Tensor.
 __all__ = [
@@ -190,7 +194,24 @@ class Tanh(Elementwise):
     kernel = "tanh"
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return out_grad * (1 - node * node)
+        return TanhGradient()(out_grad, node)
+
+
+class TanhGradient(FusedOp):
+    """dx = g (1 - y²)"""
+
+    elementwise = True
+
+    def compute(self, g: Any, y: Any) -> Any:
+        return F.run(tanh_gradient, g, y)
+
+    def definition(self, g: Any, y: Any) -> Any:
+        return g * (1 - y * y)
+
+
+@program
+def tanh_gradient(g: Value, y: Value) -> Value:
+    return g * (1.0 - y * y)
 
 
 def tanh(x: Tensor) -> Tensor:
@@ -232,7 +253,24 @@ class Sigmoid(Elementwise):
     kernel = "sigmoid"
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return out_grad * node * (1 - node)
+        return SigmoidGradient()(out_grad, node)
+
+
+class SigmoidGradient(FusedOp):
+    """dx = g y (1 - y)"""
+
+    elementwise = True
+
+    def compute(self, g: Any, y: Any) -> Any:
+        return F.run(sigmoid_gradient, g, y)
+
+    def definition(self, g: Any, y: Any) -> Any:
+        return g * y * (1 - y)
+
+
+@program
+def sigmoid_gradient(g: Value, y: Value) -> Value:
+    return g * y * (1.0 - y)
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -246,7 +284,24 @@ class ReLU(Elementwise):
     kernel = "relu"
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return where(greater(node.inputs[0], 0), out_grad, 0)
+        return ReLUGradient()(out_grad, node.inputs[0])
+
+
+class ReLUGradient(FusedOp):
+    """dx = g where x > 0, else 0"""
+
+    elementwise = True
+
+    def compute(self, g: Any, x: Any) -> Any:
+        return F.run(relu_gradient, g, x)
+
+    def definition(self, g: Any, x: Any) -> Any:
+        return where(greater(x, 0), g, 0)
+
+
+@program
+def relu_gradient(g: Value, x: Value) -> Value:
+    return tp.where(x > 0, g, 0.0)
 
 
 def relu(x: Tensor) -> Tensor:

@@ -99,6 +99,18 @@ void bind_instruction_sets(nb::module_& m) {
       "use_instruction_set",
       [](std::optional<std::string> name) { use_instruction_set(name ? name->c_str() : nullptr); },
       nb::arg("name").none(), "Switches the kernels; None is the best that this machine has.");
+  m.def(
+      "get_matmul_precision", [] { return static_cast<int>(matmul_precision()); },
+      "Position in needle.backend.precision.PRECISIONS.");
+  m.def(
+      "set_matmul_precision",
+      [](nb::handle value) {
+        const Site site = {"set_matmul_precision", nullptr};
+        const int64_t position = read_int(value, site, "the precision");
+        if (position < 0 || position > 2) raise_value(site, "expected 0, 1 or 2");
+        set_matmul_precision(static_cast<MatmulPrecision>(position));
+      },
+      nb::arg("precision"));
 }
 
 }  // namespace

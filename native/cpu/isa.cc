@@ -4,6 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "amx_probe.h"
+
 namespace needle {
 
 #define NEEDLE_DECLARE(isa)       \
@@ -18,6 +20,9 @@ NEEDLE_DECLARE(avx2)
 #endif
 #ifdef NEEDLE_HAS_avx512
 NEEDLE_DECLARE(avx512)
+namespace avx512 {
+extern const KernelTable amx_table;
+}
 #endif
 #ifdef NEEDLE_HAS_neon
 NEEDLE_DECLARE(neon)
@@ -42,12 +47,14 @@ bool has_avx512() {
 #endif
 
 std::atomic<const KernelTable*> current{nullptr};
+std::atomic<MatmulPrecision> precision{MatmulPrecision::highest};
 
 }  // namespace
 
 std::vector<const KernelTable*> usable_tables() {
   std::vector<const KernelTable*> tables;
 #ifdef NEEDLE_HAS_avx512
+  if (has_avx512() && has_amx()) tables.push_back(&avx512::amx_table);
   if (has_avx512()) tables.push_back(&avx512::table);
 #endif
 #ifdef NEEDLE_HAS_avx2
@@ -88,6 +95,10 @@ const KernelTable& kernels() {
   }
   return *table;
 }
+
+MatmulPrecision matmul_precision() { return precision.load(std::memory_order_relaxed); }
+
+void set_matmul_precision(MatmulPrecision value) { precision = value; }
 
 void throw_index_error(int position, int64_t value, int64_t size) {
   throw IndexOutOfRange{position, value, size};

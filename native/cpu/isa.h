@@ -13,4 +13,6 @@ std::vector<const KernelTable*> usable_tables();  // what this machine can run, 
 // nullptr: the best. Throws std::runtime_error that lists the usable ones for any other name.
 void use_instruction_set(const char* name);
 
+void set_matmul_precision(MatmulPrecision precision);  // for all threads
+
 }  // namespace needle

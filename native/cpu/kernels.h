@@ -57,8 +57,12 @@ struct ConvWindow {
   int64_t groups;
 };
 
+// How float32 products may be computed where AMX splits them into bfloat16 (kernels/amx.cc).
+enum class MatmulPrecision : uint8_t { highest, high, medium };
+MatmulPrecision matmul_precision();
+
 struct KernelTable {
-  const char* name;  // "baseline", "avx2", "avx512", "neon"
+  const char* name;  // "baseline", "avx2", "avx512", "amx", "neon"
 
   // elementwise.cc: inputs already broadcast to out's shape (strides 0)
   bool (*has_unary)(UnaryOp op, DType a);  // is the function defined for this dtype?

@@ -95,6 +95,11 @@ from ._native import (
     set_num_threads as set_num_threads,
 )
 
+from .backend.precision import (
+    get_float32_matmul_precision as get_float32_matmul_precision,
+    set_float32_matmul_precision as set_float32_matmul_precision,
+)
+
 # Devices, and the course's module paths.
 from .backend_selection import *  # noqa: F403
 from . import course_paths as course_paths

@@ -57,6 +57,11 @@ def instruction_sets() -> tuple[str, ...]:
 def use_instruction_set(name: str | None) -> None:
     """Switches the kernels; None is the best that this machine has."""
 
+def get_matmul_precision() -> int:
+    """Position in needle.backend.precision.PRECISIONS."""
+
+def set_matmul_precision(precision: int) -> None: ...
+
 # Kernels
 
 def fill(out: Operand, value: Scalar) -> None: ...

@@ -2,7 +2,7 @@
 
     NEEDLE_BACKEND      nd | np             tensors over NDArray (default) or plain numpy arrays
     NEEDLE_JIT          tile | off          compiled functions: fused kernels (default), or eager
-    NEEDLE_CPU          baseline | avx2 | avx512 | neon    instruction set of the native core
+    NEEDLE_CPU          baseline | avx2 | avx512 | amx | neon    instruction set of the native core
     NEEDLE_NUM_THREADS  a positive number   size of the native thread pool
 
 The last two are read here and handed to the native core when it is loaded.

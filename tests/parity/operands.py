@@ -39,6 +39,13 @@ def numbers(values: Array, dtype: DType) -> Array:
     return reference.widen(values) if dtype is bfloat16 else values
 
 
+def storage_of(values: Array, dtype: DType) -> Array:
+    """Numbers as the device stores them."""
+    if dtype is bfloat16:
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype(dtype.storage)
+
+
 def _float_specials(dtype: DType) -> Array:
     info = np.finfo(np.float32 if dtype is bfloat16 else dtype.storage)
     small = [float(info.tiny), float(info.smallest_subnormal), float(info.tiny) * 0.75]

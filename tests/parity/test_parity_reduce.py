@@ -1,9 +1,9 @@
-"""Reductions, scans and products of a device against the reference or an exact result."""
+"""Reductions and scans of a device against the reference or an exact result."""
 
 import numpy as np
 import pytest
 
-from needle.dtype import DTYPES, bfloat16, bool_, float16, float32, float64, int64, summed
+from needle.dtype import DTYPES, bool_, float16, float32, int64, summed
 
 from .operands import (
     DEVICES,
@@ -15,15 +15,12 @@ from .operands import (
     assert_near,
     assert_ulps,
     blank,
-    contiguous,
     draw,
     epsilon,
     mild,
     numbers,
     on_both,
-    sliced,
-    transposed,
-    whole_memory,
+    storage_of,
 )
 
 on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
@@ -178,87 +175,3 @@ def test_scan(device, name, dtype):
                 spread = np.cumsum(np.abs(values), axis) if name == "cumsum" else np.abs(exact)
                 bound = 40 * epsilon(dtype) * spread + 1e-7
                 assert_near(target.numpy(), exact, bound, about)
-
-
-# Matrix products --------------------------------------------------------------------------------
-
-MATRICES = [
-    ((1, 1), (1, 1)), ((2, 3), (3, 4)), ((5, 1), (1, 7)), ((1, 9), (9, 1)), ((17, 33), (33, 9)),
-    ((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((15, 31), (31, 33)),
-    ((97, 64), (64, 65)),
-    ((4, 2, 3), (4, 3, 5)), ((4, 2, 3), (3, 5)), ((2, 3), (4, 3, 5)), ((2, 1, 3, 4), (5, 4, 3)),
-    ((0, 2, 3), (0, 3, 2)), ((1, 400), (400, 3)), ((130, 5), (5, 260)),
-]  # fmt: skip
-
-
-@on_devices
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_matmul(device, dtype):
-    """Integers exactly; floats within |A| |B| times the rounding of a blocked sum."""
-    layouts = (contiguous, transposed, sliced, *READABLE[3:])
-    for left, right in MATRICES:
-        for i, layout in enumerate(layouts):
-            a = Spec(mild(dtype, left, i), dtype, layout)
-            b = Spec(mild(dtype, right, i + 50), dtype, layouts[(i * 2 + 1) % len(layouts)])
-            shape = np.matmul(a.shown, b.shown).shape
-            out = blank(shape, dtype, WRITABLE[(i * 3) % len(WRITABLE)])
-            about = f"matmul {dtype} {left} {right} {a.layout.__name__} {b.layout.__name__}"
-            check_matmul(device, out, a, b, about)
-
-
-def check_matmul(device, out, a, b, about):
-    dtype = out.dtype
-    if not dtype.is_floating:
-        actual, expected = on_both(device, lambda m, *o: m.matmul(*o), out, a, b)
-        assert_ulps(actual, expected, dtype, 0, about)
-        return
-    target = out.on(device)
-    guards = whole_memory(target).size - target.size
-    device.mod.matmul(target, a.on(device), b.on(device))
-    x, y = a.shown.astype(np.float64), b.shown.astype(np.float64)
-    inner = min(epsilon(dtype), epsilon(float32))
-    depth = 2 + 2 * x.shape[-1] ** 0.5
-    bound = epsilon(dtype) * np.abs(x @ y) + depth * inner * (np.abs(x) @ np.abs(y)) + 1e-30
-    assert_near(target.numpy(), x @ y, bound, about)
-    if guards:
-        untouched = out.on(device)
-        before, after = whole_memory(untouched), whole_memory(target)
-        inside = np.zeros(before.size, bool)
-        np.ndarray(target.shape, bool, inside, target.offset, target.strides)[...] = True
-        np.testing.assert_array_equal(before[~inside], after[~inside], about)
-
-
-@on_devices
-@pytest.mark.parametrize("dtype", [float32, float64])
-@pytest.mark.parametrize("sizes", [(128, 128, 128), (201, 515, 131), (7, 2000, 5), (300, 3, 301)])
-def test_large_matmul_in_every_transposition(device, dtype, sizes):
-    m, k, n = sizes
-    for first in (contiguous, transposed):
-        for second in (contiguous, transposed):
-            a = Spec(mild(dtype, (m, k), 1), dtype, first)
-            b = Spec(mild(dtype, (k, n), 2), dtype, second)
-            for layout in (contiguous, transposed):
-                about = f"{sizes} {first.__name__} {second.__name__} {layout.__name__}"
-                check_matmul(device, blank((m, n), dtype, layout), a, b, about)
-
-
-@on_devices
-@pytest.mark.parametrize("dtype", FLOATS)
-def test_matmul_spreads_nan_and_infinity_like_numpy(device, dtype):
-    values = np.ones((3, 4))
-    values[1, 2], values[2, 0] = np.nan, np.inf
-    stored = storage_of(values, dtype)
-    a, b = Spec(stored, dtype), Spec(mild(dtype, (4, 5), 3), dtype)
-    target = blank((3, 5), dtype).on(device)
-    device.mod.matmul(target, a.on(device), b.on(device))
-    with np.errstate(invalid="ignore"):
-        expected = numbers(stored, dtype).astype(np.float64) @ b.shown.astype(np.float64)
-    result = target.numpy()
-    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
-    np.testing.assert_array_equal(np.isinf(result), np.isinf(expected))
-
-
-def storage_of(values, dtype):
-    if dtype is bfloat16:
-        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    return values.astype(dtype.storage)

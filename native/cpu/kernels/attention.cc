@@ -291,9 +291,10 @@ class Forward {
   void run_block(int64_t head, int64_t first) const {
     const int64_t size = scores_.size, width = scores_.width;
     const Span block = {first, min_of(kQueries, scores_.queries - first)};
-    const Workspace<kTask> workspace(
+    const Workspace workspace(
         (size * (kQueries + kKeys) + width * (kQueries + kKeys) + kQueries * kKeys) *
-        static_cast<int64_t>(sizeof(T)));
+            static_cast<int64_t>(sizeof(T)),
+        kept_by_task);
     T* const turned_q = workspace.as<T>();
     T* const tile = turned_q + size * kQueries;
     T* const sums = tile + kQueries * kKeys;
@@ -359,7 +360,7 @@ class Backward {
 
   void run() {
     const int64_t tasks = scores_.heads * chunks_;
-    const Workspace<kCaller> workspace(tasks * sums_size_ * (chunks_ > 1) * kSize);
+    const Workspace workspace(tasks * sums_size_ * (chunks_ > 1) * kSize);
     all_sums_ = chunks_ > 1 ? workspace.as<T>() : nullptr;
     parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) run_chunk(t / chunks_, t % chunks_);
@@ -383,7 +384,7 @@ class Backward {
     const int64_t own_sums = all_sums_ == nullptr ? sums_size_ : 0;
     const int64_t tiles = 2 * kQueries * kKeys;
     const int64_t rows = (3 * kQueries + kKeys) * size + (2 * kQueries + kKeys) * width;
-    const Workspace<kTask> workspace((own_sums + tiles + rows) * kSize);
+    const Workspace workspace((own_sums + tiles + rows) * kSize, kept_by_task);
     T* const sums = all_sums_ == nullptr ? workspace.as<T>()
                                          : all_sums_ + (head * chunks_ + chunk) * sums_size_;
     __builtin_memset(sums, 0, sums_size_ * kSize);

@@ -22,6 +22,7 @@ void arg_reduce(ArgOp op, const View& out, const View& a, int axis);
 void scan(ScanOp op, const View& out, const View& a, int axis);
 
 void matmul(const View& out, const View& a, const View& b);
+void matmul_amx(const View& out, const View& a, const View& b);  // avx512 only
 
 void conv(const View& out, const View& x, const View& w, const ConvWindow& window);
 void conv_by_data(const View& out, const View& y, const View& w, const ConvWindow& window);

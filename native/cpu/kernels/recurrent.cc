@@ -187,7 +187,7 @@ class ForwardSteps {
   void run() {
     const int64_t width = Cell::kGates * size_;
     const bool in_place = w_.source.is_plain && w_.col == kSize;
-    const Workspace<kCaller> workspace((in_place ? 0 : size_ * width) * kSize);
+    const Workspace workspace((in_place ? 0 : size_ * width) * kSize);
     weights_ = in_place ? reinterpret_cast<const T*>(w_.data) : workspace.as<T>();
     weights_step_ = in_place ? w_.batch / kSize : width;
     if (!in_place) {
@@ -202,7 +202,8 @@ class ForwardSteps {
 
   void run_rows(int64_t first, int64_t rows) const {
     const int64_t width = Cell::kGates * size_, kept = Cell::kKept * size_;
-    const Workspace<kTask> workspace((rows * (2 * size_ + width) + 2 * width + kept) * kSize);
+    const Workspace workspace((rows * (2 * size_ + width) + 2 * width + kept) * kSize,
+                              kept_by_task);
     T* const h = workspace.as<T>();
     T* const c = h + rows * size_;
     T* const s = c + rows * size_;
@@ -269,7 +270,7 @@ class BackwardSteps {
 
   void run() {
     const int64_t width = Cell::kGates * size_;
-    const Workspace<kCaller> workspace(width * size_ * kSize);
+    const Workspace workspace(width * size_ * kSize);
     turned_w_ = workspace.as<T>();
     constexpr int64_t kStripe = 16;
     parallel_for(ceil_div(size_, kStripe), 1, [&](int64_t begin, int64_t end) {
@@ -290,7 +291,7 @@ class BackwardSteps {
     if (w_.source.is_plain && w_.col == kSize) {
       return transpose(turned + first, size_, w_.at(0, first), w_.batch, rows, width);
     }
-    const Workspace<kTask> workspace(width * kSize);
+    const Workspace workspace(width * kSize, kept_by_task);
     T* const line = workspace.as<T>();
     for (int64_t i = first; i < first + rows; ++i) {
       w_.read(line, 0, i);
@@ -306,8 +307,8 @@ class BackwardSteps {
 
   void run_rows(int64_t first, int64_t rows) const {
     const int64_t width = Cell::kGates * size_, kept = max_of(1, Cell::kKept) * size_;
-    const Workspace<kTask> workspace((rows * (2 * size_ + width) + 4 * size_ + kept + width) *
-                                     kSize);
+    const Workspace workspace((rows * (2 * size_ + width) + 4 * size_ + kept + width) * kSize,
+                              kept_by_task);
     T* at = workspace.as<T>();
     const auto take = [&](int64_t count) { return at += count, at - count; };
     const Buffers buffers = {take(rows * size_), take(rows * size_), take(rows * width),

@@ -9,7 +9,7 @@ namespace NEEDLE_ISA {
 
 extern const KernelTable table;
 
-const KernelTable table = {
+constexpr KernelTable table = {
     .name = NEEDLE_NAME(NEEDLE_ISA),
     .has_unary = has_unary,
     .has_binary = has_binary,
@@ -38,6 +38,19 @@ const KernelTable table = {
     .count_nonzero = count_nonzero,
     .nonzero = nonzero,
 };
+
+#if defined(__AVX512F__)
+namespace {
+constexpr KernelTable with_amx(KernelTable kernels) {
+  kernels.name = "amx";
+  kernels.matmul = matmul_amx;
+  return kernels;
+}
+}  // namespace
+
+extern const KernelTable amx_table;
+const KernelTable amx_table = with_amx(table);
+#endif
 
 }  // namespace NEEDLE_ISA
 }  // namespace needle

@@ -23,19 +23,16 @@ struct Memory {
   }
 };
 
-// What a thread keeps: fresh pages would cost more than packing. One for the caller of a kernel,
-// one for its tasks, which may run on the same thread.
-enum Keeper { kCaller, kTask };
-template <Keeper keeper>
-thread_local Memory kept_memory;
+// What a thread keeps, as fresh pages would cost more than packing: for the caller of a kernel, and
+// for its tasks, which may run on the same thread.
+thread_local Memory kept_memory, kept_by_task;
 
 // 64-byte-aligned memory: what the thread keeps, taken for as long as this lives. A signal handler
 // that computes between the pieces of another kernel finds none, and gets its own.
-template <Keeper keeper>
 class Workspace {
  public:
-  explicit Workspace(int64_t bytes) {
-    memory_.swap(kept_memory<keeper>);
+  explicit Workspace(int64_t bytes, Memory& kept = kept_memory) : kept_(kept) {
+    memory_.swap(kept_);
     if (memory_.bytes >= bytes) return;
     Memory().swap(memory_);
     memory_.data = ::operator new(bytes, std::align_val_t{64});
@@ -43,7 +40,7 @@ class Workspace {
   }
   ~Workspace() {
     constexpr int64_t kMostKept = 1 << 26;
-    if (memory_.bytes <= kMostKept) memory_.swap(kept_memory<keeper>);
+    if (memory_.bytes <= kMostKept) memory_.swap(kept_);
   }
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
@@ -54,6 +51,7 @@ class Workspace {
   }
 
  private:
+  Memory& kept_;
   Memory memory_;
 };
 

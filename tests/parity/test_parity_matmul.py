@@ -1,0 +1,272 @@
+"""Matrix products of a device against the reference or an exact result."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from needle import _native
+from needle.backend.precision import (
+    PRECISIONS,
+    get_float32_matmul_precision,
+    set_float32_matmul_precision,
+)
+from needle.dtype import DTYPES, bfloat16, float16, float32, float64
+
+from .operands import (
+    DEVICES,
+    FLOATS,
+    READABLE,
+    WRITABLE,
+    Spec,
+    assert_near,
+    assert_ulps,
+    blank,
+    contiguous,
+    epsilon,
+    mild,
+    numbers,
+    on_both,
+    sliced,
+    storage_of,
+    transposed,
+    whole_memory,
+)
+
+on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
+needs_amx = pytest.mark.skipif(
+    "amx" not in _native.instruction_sets(), reason="this machine has no AMX"
+)
+
+MATRICES = [
+    ((1, 1), (1, 1)), ((2, 3), (3, 4)), ((5, 1), (1, 7)), ((1, 9), (9, 1)), ((17, 33), (33, 9)),
+    ((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((15, 31), (31, 33)),
+    ((97, 64), (64, 65)),
+    ((4, 2, 3), (4, 3, 5)), ((4, 2, 3), (3, 5)), ((2, 3), (4, 3, 5)), ((2, 1, 3, 4), (5, 4, 3)),
+    ((0, 2, 3), (0, 3, 2)), ((1, 400), (400, 3)), ((130, 5), (5, 260)),
+]  # fmt: skip
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_matmul(device, dtype):
+    """Integers exactly; floats within |A| |B| times the rounding of a blocked sum."""
+    layouts = (contiguous, transposed, sliced, *READABLE[3:])
+    for left, right in MATRICES:
+        for i, layout in enumerate(layouts):
+            a = Spec(mild(dtype, left, i), dtype, layout)
+            b = Spec(mild(dtype, right, i + 50), dtype, layouts[(i * 2 + 1) % len(layouts)])
+            shape = np.matmul(a.shown, b.shown).shape
+            out = blank(shape, dtype, WRITABLE[(i * 3) % len(WRITABLE)])
+            about = f"matmul {dtype} {left} {right} {a.layout.__name__} {b.layout.__name__}"
+            check_matmul(device, out, a, b, about)
+
+
+def check_matmul(device, out, a, b, about):
+    dtype = out.dtype
+    if not dtype.is_floating:
+        actual, expected = on_both(device, lambda m, *o: m.matmul(*o), out, a, b)
+        assert_ulps(actual, expected, dtype, 0, about)
+        return
+    target = out.on(device)
+    guards = whole_memory(target).size - target.size
+    device.mod.matmul(target, a.on(device), b.on(device))
+    x, y = a.shown.astype(np.float64), b.shown.astype(np.float64)
+    inner = min(epsilon(dtype), epsilon(float32))
+    depth = 2 + 2 * x.shape[-1] ** 0.5
+    bound = epsilon(dtype) * np.abs(x @ y) + depth * inner * (np.abs(x) @ np.abs(y)) + 1e-30
+    assert_near(target.numpy(), x @ y, bound, about)
+    if guards:
+        untouched = out.on(device)
+        before, after = whole_memory(untouched), whole_memory(target)
+        inside = np.zeros(before.size, bool)
+        np.ndarray(target.shape, bool, inside, target.offset, target.strides)[...] = True
+        np.testing.assert_array_equal(before[~inside], after[~inside], about)
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("sizes", [(128, 128, 128), (201, 515, 131), (7, 2000, 5), (300, 3, 301)])
+def test_large_matmul_in_every_transposition(device, dtype, sizes):
+    m, k, n = sizes
+    for first in (contiguous, transposed):
+        for second in (contiguous, transposed):
+            a = Spec(mild(dtype, (m, k), 1), dtype, first)
+            b = Spec(mild(dtype, (k, n), 2), dtype, second)
+            for layout in (contiguous, transposed):
+                about = f"{sizes} {first.__name__} {second.__name__} {layout.__name__}"
+                check_matmul(device, blank((m, n), dtype, layout), a, b, about)
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_matmul_spreads_nan_and_infinity_like_numpy(device, dtype):
+    values = np.ones((3, 4))
+    values[1, 2], values[2, 0] = np.nan, np.inf
+    stored = storage_of(values, dtype)
+    a, b = Spec(stored, dtype), Spec(mild(dtype, (4, 5), 3), dtype)
+    target = blank((3, 5), dtype).on(device)
+    device.mod.matmul(target, a.on(device), b.on(device))
+    with np.errstate(invalid="ignore"):
+        expected = numbers(stored, dtype).astype(np.float64) @ b.shown.astype(np.float64)
+    result = target.numpy()
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(result), np.isinf(expected))
+
+
+# Edges of blocks (14 x 32, 6 x 64, 32 x 32), of tiles, and of the depth that sums are cut at.
+SIDES = st.one_of(
+    st.integers(1, 70), st.sampled_from([96, 112, 127, 128, 129, 196, 255, 256, 257, 383, 513])
+)
+
+
+@on_devices
+@given(
+    sizes=st.tuples(SIDES, SIDES, SIDES),
+    batch=st.sampled_from([(), (1,), (3,), (2, 2)]),
+    dtype=st.sampled_from([float32, float32, float64, float16, bfloat16]),
+    layouts=st.tuples(*[st.sampled_from(READABLE)] * 2, st.sampled_from(WRITABLE)),
+    stretched=st.tuples(st.booleans(), st.booleans()),
+)
+@settings(max_examples=60, deadline=None)
+def test_matmul_of_any_shape(device, sizes, batch, dtype, layouts, stretched):
+    (m, k, n), (left, right, result) = sizes, layouts
+    a = Spec(mild(dtype, (() if stretched[0] else batch) + (m, k), 1), dtype, left)
+    b = Spec(mild(dtype, (() if stretched[1] else batch) + (k, n), 2), dtype, right)
+    shape = np.matmul(a.shown, b.shown).shape
+    check_matmul(device, blank(shape, dtype, result), a, b, f"{sizes} {batch} {dtype} {layouts}")
+
+
+# float32 on AMX: three bfloat16 for each number --------------------------------------------------
+
+
+@pytest.fixture
+def amx():
+    """Runs the test on AMX, then on what it ran before."""
+    before = _native.instruction_set()
+    _native.use_instruction_set("amx")
+    yield
+    _native.use_instruction_set(before)
+
+
+def product(x, y, dtype=float32):
+    device = DEVICES[-1]
+    out = blank((x.shape[0], y.shape[1]), dtype).on(device)
+    device.mod.matmul(out, Spec(x, dtype).on(device), Spec(y, dtype).on(device))
+    return out.numpy()
+
+
+def product_on(instruction_set, x, y, dtype=float32):
+    before = _native.instruction_set()
+    _native.use_instruction_set(instruction_set)
+    try:
+        return product(x, y, dtype)
+    finally:
+        _native.use_instruction_set(before)
+
+
+def normal(shape, seed):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def ill_scaled(n):
+    """Terms of a sum from 1e-8 to 1e8."""
+    scale = 10.0 ** np.random.default_rng(5).uniform(-4, 4, n)
+    return (normal((n, n), 1) * scale).astype("f"), (normal((n, n), 2).T * scale).T.astype("f")
+
+
+def cancelling(n):
+    """Sums whose large terms cancel."""
+    a, b = normal((n, n // 2), 1), normal((n // 2, n), 2)
+    return np.hstack([a, -a]), np.vstack([b, b * np.float32(1 + 1e-6)])
+
+
+HARD = {
+    "normal": lambda n: (normal((n, n), 1), normal((n, n), 2)),
+    "positive": lambda n: (np.abs(normal((n, n), 1)), np.abs(normal((n, n), 2))),
+    "ill-scaled": ill_scaled,
+    "cancelling": cancelling,
+    "near one": lambda n: (1 + normal((n, n), 1) * 1e-6, 1 + normal((n, n), 2) * 1e-6),
+}
+
+
+@needs_amx
+@pytest.mark.parametrize("kind", HARD)
+@pytest.mark.parametrize("n", [260, 640])
+def test_amx_is_as_accurate_as_float32_products(amx, kind, n):
+    """Errors relative to |A| |B|: their mean square and the largest, beside PyTorch's."""
+    torch = pytest.importorskip("torch")
+    a, b = HARD[kind](n)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    ours = np.abs(product(a, b) - exact) / size
+    theirs = np.abs((torch.from_numpy(a) @ torch.from_numpy(b)).numpy() - exact) / size
+    assert (ours**2).mean() <= 1.1 * (theirs**2).mean()
+    assert ours.max() <= 1.5 * theirs.max()
+
+
+SPECIAL = {
+    "denormal": [1e-40, -3e-42, 1.4e-45],
+    "tiny": [1e-30, 1.2e-38, -3e-33],
+    "huge": [3e38, -3.39e38, 3.4e38],
+    "infinite": [np.inf, -np.inf],
+    "nan": [np.nan],
+}
+
+
+@needs_amx
+@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20])
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_amx_computes_special_values_like_float32(amx, kind, scale):
+    """Some special values in a part of one operand, and the other operand of any magnitude."""
+    random = np.random.default_rng(3)
+    a, b = normal((300, 280), 1), normal((280, 290), 2) * np.float32(scale)
+    rows, columns = random.integers(0, 300, 20), random.integers(0, 280, 20)
+    a[rows, columns] = random.choice(SPECIAL[kind], 20)
+    a[7] = SPECIAL[kind][0]
+    with np.errstate(all="ignore"):
+        exact = a.astype(np.float64) @ b.astype(np.float64)
+        size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    ours, plain = product(a, b), product_on("avx512", a, b)
+    np.testing.assert_array_equal(np.isnan(ours), np.isnan(plain))
+    np.testing.assert_array_equal(np.isinf(ours), np.isinf(plain))
+    finite = np.isfinite(plain)
+    bound = 40 * epsilon(float32) * size[finite] + 2e-45 * a.shape[1]
+    assert_near(ours[finite].astype(np.float64), exact[finite], bound, kind)
+
+
+@needs_amx
+def test_amx_keeps_products_that_underflow_in_tiles(amx):
+    """All of A is small, all of B too: the products are denormal."""
+    a, b = normal((256, 256), 1) * np.float32(1e-19), normal((256, 256), 2) * np.float32(1e-21)
+    np.testing.assert_array_equal(product(a, b), product_on("avx512", a, b))
+    assert np.count_nonzero(product(a, b)) > 60_000
+
+
+@needs_amx
+def test_amx_bfloat16(amx):
+    a, b = (storage_of(normal(shape, 1), bfloat16) for shape in ((300, 520), (520, 270)))
+    x, y = (numbers(v, bfloat16).astype(np.float64) for v in (a, b))
+    bound = epsilon(bfloat16) * np.abs(x @ y) + 30 * epsilon(float32) * (np.abs(x) @ np.abs(y))
+    assert_near(product(a, b, bfloat16).astype(np.float64), x @ y, bound, "bfloat16")
+
+
+@needs_amx
+def test_precision_trades_error_for_products(amx):
+    a, b = normal((300, 300), 1), normal((300, 300), 2)
+    exact, size = a.astype("d") @ b.astype("d"), np.abs(a).astype("d") @ np.abs(b).astype("d")
+    errors = {}
+    try:
+        for precision in PRECISIONS:
+            set_float32_matmul_precision(precision)
+            errors[precision] = (np.abs(product(a, b) - exact) / size).max()
+    finally:
+        set_float32_matmul_precision("highest")
+    assert errors["highest"] < 2**-22
+    assert 2**-22 < errors["high"] < 2**-15
+    assert 2**-15 < errors["medium"] < 2**-8
+
+
+def test_precision_is_checked():
+    assert get_float32_matmul_precision() == "highest"
+    with pytest.raises(ValueError, match=r"\[set_float32_matmul_precision\] expected 'highest'"):
+        set_float32_matmul_precision("low")

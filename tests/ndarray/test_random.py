@@ -159,7 +159,7 @@ def test_errors() -> None:
         ndl.manual_seed(-1)
     with pytest.raises(TypeError, match=r"\[rand\] expected a floating dtype, got int32"):
         ndl.rand(2, dtype="int32")
-    with pytest.raises(ValueError, match=r"\[integers\] expected low < high, got 3 and 3"):
+    with pytest.raises(ValueError, match=r"\[randint\] expected low < high, got 3 and 3"):
         ndl.randint(3, 3, (1,))
     with pytest.raises(ValueError, match=r"\[bernoulli\] expected a probability from 0 to 1"):
         ndl.randb(2, p=1.5)

@@ -191,7 +191,7 @@ HARD = {
 
 @needs_amx
 @pytest.mark.parametrize("kind", HARD)
-@pytest.mark.parametrize("n", [260, 640])
+@pytest.mark.parametrize("n", [1300, 1536])  # float32 products go to the tiles from 2^31 on
 def test_amx_is_as_accurate_as_float32_products(amx, kind, n):
     """Errors relative to |A| |B|: their mean square and the largest, beside PyTorch's."""
     torch = pytest.importorskip("torch")
@@ -219,8 +219,8 @@ SPECIAL = {
 def test_amx_computes_special_values_like_float32(amx, kind, scale):
     """Some special values in a part of one operand, and the other operand of any magnitude."""
     random = np.random.default_rng(3)
-    a, b = normal((300, 280), 1), normal((280, 290), 2) * np.float32(scale)
-    rows, columns = random.integers(0, 300, 20), random.integers(0, 280, 20)
+    a, b = normal((1300, 1290), 1), normal((1290, 1310), 2) * np.float32(scale)
+    rows, columns = random.integers(0, 1300, 20), random.integers(0, 1290, 20)
     a[rows, columns] = random.choice(SPECIAL[kind], 20)
     a[7] = SPECIAL[kind][0]
     with np.errstate(all="ignore"):
@@ -237,7 +237,7 @@ def test_amx_computes_special_values_like_float32(amx, kind, scale):
 @needs_amx
 def test_amx_keeps_products_that_underflow_in_tiles(amx):
     """All of A is small, all of B too: the products are denormal."""
-    a, b = normal((256, 256), 1) * np.float32(1e-19), normal((256, 256), 2) * np.float32(1e-21)
+    a, b = normal((1300, 1300), 1) * np.float32(1e-19), normal((1300, 1300), 2) * np.float32(1e-21)
     np.testing.assert_array_equal(product(a, b), product_on("avx512", a, b))
     assert np.count_nonzero(product(a, b)) > 60_000
 
@@ -261,8 +261,8 @@ def test_precision_trades_error_for_products(amx):
             errors[precision] = (np.abs(product(a, b) - exact) / size).max()
     finally:
         set_float32_matmul_precision("highest")
-    assert errors["highest"] < 2**-22
-    assert 2**-22 < errors["high"] < 2**-15
+    assert errors["highest"] < 2**-21
+    assert 2**-21 < errors["high"] < 2**-15
     assert 2**-15 < errors["medium"] < 2**-8
 
 

@@ -433,18 +433,21 @@ class AmxGemm {
   int64_t row0_, rows_, col0_, cols_, k0_, depth_;  // the region at work
 };
 
-constexpr int64_t kLeastSide = 64;                // smaller matrices do not fill tiles,
-constexpr int64_t kLeastWork = int64_t{1} << 24;  // or do not pay for the split
+// Smaller matrices do not fill tiles, or do not pay for the split. With two threads six products
+// were slower than AVX-512 at 512 cubed (158 GFLOP/s, not 243) and in the step of a GPT, whose
+// products have 2^28 to 2^30 multiplications (1031 ms, not 729).
+constexpr int64_t kLeastSide = 64;
+constexpr int64_t kLeastWork = int64_t{1} << 24, kLeastForSix = int64_t{1} << 31;
 
 template <class E>
 void multiply_amx(const Product<float>& p) {
-  const bool is_small = min_of(min_of(p.m, p.n), p.k) < kLeastSide || p.m * p.n * p.k < kLeastWork;
-  if (is_small) return multiply(p);
+  const MatmulPrecision precision = matmul_precision();
+  const bool one = is_same<E, bf16_t> || precision == MatmulPrecision::medium;
+  const int64_t least = one || precision == MatmulPrecision::high ? kLeastWork : kLeastForSix;
+  if (min_of(min_of(p.m, p.n), p.k) < kLeastSide || p.m * p.n * p.k < least) return multiply(p);
   const bool by_columns = length_of(p.out.row_stride) < length_of(p.out.col_stride);
   Product<float> q = by_columns ? p.transposed() : p;
   q.out.is_plain = q.out.is_plain && q.out.col_stride == static_cast<int64_t>(sizeof(float));
-  const MatmulPrecision precision = matmul_precision();
-  const bool one = is_same<E, bf16_t> || precision == MatmulPrecision::medium;
   AmxGemm<E>(q, one ? kSingle : precision == MatmulPrecision::high ? kHigh : kHighest).run();
 }
 

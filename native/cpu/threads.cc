@@ -5,10 +5,13 @@
 #include <pthread.h>
 #include <signal.h>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -101,6 +104,49 @@ class BlockedSignals {
   sigset_t before_;
 };
 
+// Linux wakes a thread near the one that wakes it, often on the very CPU that is about to be busy
+// with the caller's share, where it stays until the balancer looks, milliseconds later. So workers
+// are kept off the CPU of the last caller. After 5 ms of sleep, four products of 256 x 256 matrices
+// took 0.71, 0.55, 0.53 and 0.52 ms without this, and 0.35, 0.26, 0.25 and 0.25 ms with it.
+class Placement {
+ public:
+  // Called by the thread that is about to hand out work.
+  void keep_off_this_cpu(std::vector<std::thread>& workers) {
+#if defined(__linux__)
+    const int cpu = sched_getcpu();
+    if (cpu == avoided_ && workers.size() == placed_) return;
+    cpu_set_t allowed;
+    if (cpu < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    CPU_CLR(cpu, &allowed);
+    if (CPU_COUNT(&allowed) == 0) return;
+    for (std::thread& worker : workers) {
+      pthread_setaffinity_np(worker.native_handle(), sizeof allowed, &allowed);
+    }
+    avoided_ = cpu;
+    placed_ = workers.size();
+#else
+    (void)workers;
+#endif
+  }
+
+ private:
+  int avoided_ = -1;
+  size_t placed_ = 0;
+};
+
+// Waits until done() is true: spins first, then sleeps on `word`, which changes when it may be.
+template <class Done>
+void wait_until(const std::atomic<uint32_t>& word, const Done& done) {
+  for (const auto end = Clock::now() + kSpin; Clock::now() < end; pause()) {
+    if (done()) return;
+  }
+  while (true) {
+    const uint32_t seen = word.load();
+    if (done()) return;
+    word.wait(seen);
+  }
+}
+
 class Pool {
  public:
   explicit Pool(int count) : count_(count) {}
@@ -120,34 +166,21 @@ class Pool {
     const int64_t pieces = (job.n + job.grain - 1) / job.grain;
     const int helpers = static_cast<int>(std::min<int64_t>(count(), pieces)) - 1;
     start_workers(helpers);
-    {
-      const std::lock_guard lock(mutex_);
-      job_ = &job;
-      wanted_ = helpers;
-      epoch_.fetch_add(1, std::memory_order_release);
-    }
-    if (helpers == 1) {
-      work_.notify_one();
-    } else {
-      work_.notify_all();
-    }
+    placement_.keep_off_this_cpu(workers_);
+    wanted_ = helpers;
+    job_ = &job;
+    announce();
     job.work(true);
-    finish();
+    // Nobody joins the job any more; wait for those inside.
+    job_ = nullptr;
+    wait_until(active_, [&] { return active_ == 0; });
     return true;
   }
 
  private:
-  // No worker joins the job any more; waits for those inside.
-  void finish() {
-    std::unique_lock lock(mutex_);
-    job_ = nullptr;
-    wanted_ = 0;
-    if (active_ > 0) {
-      lock.unlock();
-      for (const auto end = Clock::now() + kSpin; active_ > 0 && Clock::now() < end;) pause();
-      lock.lock();
-    }
-    done_.wait(lock, [&] { return active_ == 0; });
+  void announce() {
+    ++epoch_;
+    epoch_.notify_all();
   }
 
   // Fewer workers than asked for when the system refuses a thread: the caller does their share.
@@ -156,61 +189,47 @@ class Pool {
     const BlockedSignals blocked;
     try {
       while (static_cast<int>(workers_.size()) < needed) {
-        workers_.emplace_back([this] { serve(); });
+        workers_.emplace_back([this, seen = epoch_.load()] { serve(seen); });
       }
     } catch (const std::system_error&) {
     }
   }
 
   void stop_workers() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-      epoch_.fetch_add(1, std::memory_order_release);
-    }
-    work_.notify_all();
+    stopping_ = true;
+    announce();
     for (std::thread& worker : workers_) worker.join();
     workers_.clear();
     stopping_ = false;
   }
 
-  void serve() {
+  void serve(uint32_t seen) {
     inside_parallel_for = is_worker = true;
-    std::unique_lock lock(mutex_);
-    while (!stopping_) {
-      if (wanted_ == 0) {
-        wait_for_epoch(lock);
-        continue;
-      }
-      Job* const job = job_;
-      --wanted_;
-      ++active_;
-      lock.unlock();
-      job->work(false);
-      lock.lock();
-      if (--active_ == 0) done_.notify_one();
+    while (true) {
+      wait_until(epoch_, [&] { return epoch_ != seen; });
+      seen = epoch_;
+      if (stopping_) return;
+      join_job();
     }
   }
 
-  void wait_for_epoch(std::unique_lock<std::mutex>& lock) {
-    const uint64_t seen = epoch_.load(std::memory_order_relaxed);
-    const auto changed = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
-    lock.unlock();
-    for (const auto end = Clock::now() + kSpin; !changed() && Clock::now() < end;) pause();
-    lock.lock();
-    work_.wait(lock, changed);
+  // The mark in active_ comes before the look at job_, and in try_run the other way round: either
+  // the worker sees that the job has ended, or the caller sees the worker.
+  void join_job() {
+    ++active_;
+    if (Job* const job = job_; job != nullptr && wanted_-- > 0) job->work(false);
+    if (--active_ == 0) active_.notify_one();
   }
 
-  std::atomic<int> count_;  // of threads, the caller included
-  std::mutex running_;      // held by the caller whose job is in the pool
-  std::mutex mutex_;        // guards what follows
-  std::condition_variable work_, done_;
-  std::atomic<uint64_t> epoch_{0};  // changes when there is something to look at
-  Job* job_ = nullptr;
-  int wanted_ = 0;  // workers that may still join job_
-  std::atomic<int> active_{0};
-  bool stopping_ = false;
+  std::atomic<int> count_;           // of threads, the caller included
+  std::mutex running_;               // held by the caller whose job is in the pool
+  std::atomic<uint32_t> epoch_{0};   // changes when there is something to look at
+  std::atomic<uint32_t> active_{0};  // workers that may be looking at job_
+  std::atomic<Job*> job_{nullptr};
+  std::atomic<int> wanted_{0};  // workers that may still join job_
+  std::atomic<bool> stopping_{false};
   std::vector<std::thread> workers_;
+  Placement placement_;
 };
 
 std::atomic<Pool*> current_pool{nullptr};

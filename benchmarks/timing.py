@@ -104,18 +104,20 @@ def busy(seconds: float = 0.3) -> float | None:
     return 1 - (spent[3] + spent[4]) / sum(spent)  # idle, waiting for a disk
 
 
+def commit() -> str:
+    """The commit that is measured, marked if files differ from it."""
+    command = ["git", "describe", "--always", "--dirty"]
+    found = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+    )
+    return found.stdout.strip()
+
+
 def store(path: Path, rows: Any, **more: Any) -> None:
     """Results with what is needed to judge them: the machine, the commit and the command."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parent,
-    )
     record = {
         "command": " ".join(["python", *sys.argv]),
-        "commit": commit.stdout.strip(),
+        "commit": commit(),
         "machine": machine() | more,
         "rows": rows,
     }

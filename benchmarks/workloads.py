@@ -1,37 +1,46 @@
-"""Whole training steps, each network written once for both libraries: `make(nn, F)`.
+"""The networks that whole steps are measured on, each written once for both libraries: `make(lib)`.
 
-An MLP and ResNet-9, which are small; ResNet-18 on 32 x 32 pictures (batch 32), an LSTM language
-model and a small GPT. needle's module gets PyTorch's weights, so that losses can be compared.
+    a mlp         MLPResNet on pictures of 784, batch 100
+    b resnet9     the course's ResNet-9 on 32 x 32 pictures, batch 128
+    c resnet18    ResNet-18 with a 3x3 stem, batch 32
+    d lstm lm     an LSTM language model, 10,000 words, two layers of 128, 40 steps, batch 16
+    e gpt         6 layers of 384, 6 heads, 256 characters, batch 8
+    f gpt2        GPT-2 small (124 million weights, drawn at random), batch 1: `decode` is one token
+                  after 128 others in the cache, `prefill` is 128 tokens
+
+`lib` is needle or PyTorch: both have nn, nn.functional and zeros under these names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from peer import torch
-
-import needle as ndl
 
 Module = Any
 Step = Callable[[], float]
+Array = np.ndarray[Any, Any]
 
 
 class Workload(NamedTuple):
+    """A network and its batch; without an optimizer it is inference."""
+
     name: str
-    make: Callable[[Any, Any], Module]  # (nn, nn.functional) of either library
-    inputs: np.ndarray[Any, Any]
-    targets: np.ndarray[Any, Any]
-    optimizer: str
+    make: Callable[[Any], Module]
+    inputs: Array
+    targets: Array | None
+    optimizer: str | None
     options: dict[str, float]
+    start: int = 0  # inference: how many tokens are in the cache
 
 
-# Networks ---------------------------------------------------------------------------------------
+# Pictures ---------------------------------------------------------------------------------------
 
 
-def mlp_resnet(nn: Any, F: Any) -> Module:
-    """Three residual blocks of 100 on pictures of 784, with dropout."""
+def mlp_resnet(lib: Any) -> Module:
+    """Three residual blocks of 100, with dropout."""
+    nn = lib.nn
 
     class Residual(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -40,14 +49,14 @@ def mlp_resnet(nn: Any, F: Any) -> Module:
             self.body = nn.Sequential(*first, nn.Linear(50, 100), nn.BatchNorm1d(100))
 
         def forward(self, x: Any) -> Any:
-            return F.relu(self.body(x) + x)
+            return nn.functional.relu(self.body(x) + x)
 
     blocks = [Residual() for _ in range(3)]
     return nn.Sequential(nn.Linear(784, 100), nn.ReLU(), *blocks, nn.Linear(100, 10))
 
 
-def resnet9(nn: Any, F: Any) -> Module:
-    """The course's ResNet-9 on 32 x 32 pictures."""
+def resnet9(lib: Any) -> Module:
+    nn = lib.nn
 
     def conv(i: int, o: int, size: int, stride: int) -> list[Module]:
         return [nn.Conv2d(i, o, size, stride, (size - 1) // 2), nn.BatchNorm2d(o), nn.ReLU()]
@@ -66,8 +75,8 @@ def resnet9(nn: Any, F: Any) -> Module:
     return nn.Sequential(*layers, *head)
 
 
-def resnet18(nn: Any, F: Any) -> Module:
-    """ResNet-18 with a 3x3 stem."""
+def resnet18(lib: Any) -> Module:
+    nn = lib.nn
 
     def conv(i: int, o: int, size: int, stride: int) -> tuple[Module, Module]:
         padding = (size - 1) // 2
@@ -81,7 +90,7 @@ def resnet18(nn: Any, F: Any) -> Module:
             self.shortcut = nn.Sequential(*conv(i, o, 1, stride)) if changes else nn.Identity()
 
         def forward(self, x: Any) -> Any:
-            return F.relu(self.body(x) + self.shortcut(x))
+            return nn.functional.relu(self.body(x) + self.shortcut(x))
 
     layers = [*conv(3, 64, 3, 1), nn.ReLU()]
     channels = 64
@@ -91,11 +100,14 @@ def resnet18(nn: Any, F: Any) -> Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
+# Text -------------------------------------------------------------------------------------------
+
 VOCABULARY, WIDTH = 10_000, 128
 
 
-def lstm_language_model(nn: Any, F: Any) -> Module:
-    """Two layers of 128 over words of (seq, batch)."""
+def lstm_language_model(lib: Any) -> Module:
+    """Over words of (seq, batch)."""
+    nn = lib.nn
 
     class LanguageModel(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -114,8 +126,9 @@ def lstm_language_model(nn: Any, F: Any) -> Module:
 LAYERS, HEADS, MODEL, CONTEXT, CHARACTERS = 6, 6, 384, 256, 65
 
 
-def gpt(nn: Any, F: Any) -> Module:
-    """Six layers of six heads, no biases, the head tied to the embedding."""
+def gpt(lib: Any) -> Module:
+    """No biases, the head tied to the embedding."""
+    nn, F = lib.nn, lib.nn.functional
 
     def linear(i: int, o: int) -> Module:
         return nn.Linear(i, o, bias=False)
@@ -153,100 +166,92 @@ def gpt(nn: Any, F: Any) -> Module:
     return GPT()
 
 
-def workloads() -> list[Workload]:
-    """The three, with their batches."""
+GPT2_LAYERS, GPT2_HEADS, GPT2_MODEL, GPT2_TOKENS, GPT2_CONTEXT = 12, 12, 768, 50_257, 1024
+CACHE, PROMPT = 256, 128
+
+
+def gpt2(lib: Any) -> Module:
+    """With a cache of keys and values; forward(tokens, how many are in the cache) -> the logits
+    of the token that comes next."""
+    nn, F = lib.nn, lib.nn.functional
+    wide, head = GPT2_MODEL, GPT2_MODEL // GPT2_HEADS
+
+    class Block(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(wide), nn.LayerNorm(wide)
+            self.qkv, self.out = nn.Linear(wide, 3 * wide), nn.Linear(wide, wide)
+            self.up, self.down = nn.Linear(wide, 4 * wide), nn.Linear(4 * wide, wide)
+            self.register_buffer("keys", lib.zeros(1, GPT2_HEADS, CACHE, head))
+            self.register_buffer("values", lib.zeros(1, GPT2_HEADS, CACHE, head))
+
+        def forward(self, x: Any, start: int) -> Any:
+            _, t, _ = x.shape
+            parts = self.qkv(self.norm1(x)).chunk(3, -1)
+            q, k, v = (z.reshape((1, t, GPT2_HEADS, head)).swapaxes(1, 2) for z in parts)
+            end = start + t
+            self.keys[:, :, start:end] = k
+            self.values[:, :, start:end] = v
+            seen = self.keys[:, :, :end], self.values[:, :, :end]
+            y = F.scaled_dot_product_attention(q, *seen, is_causal=t > 1)
+            x = x + self.out(y.swapaxes(1, 2).reshape((1, t, wide)))
+            return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+    class GPT2(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens = nn.Embedding(GPT2_TOKENS, wide)
+            self.places = nn.Embedding(GPT2_CONTEXT, wide)
+            self.blocks = nn.ModuleList([Block() for _ in range(GPT2_LAYERS)])
+            self.norm = nn.LayerNorm(wide)
+
+        def forward(self, x: Any, start: int) -> Any:
+            h = self.tokens(x) + self.places.weight[start : start + x.shape[1]]
+            for block in self.blocks:
+                h = block(h, start)
+            return self.norm(h[:, -1]) @ self.tokens.weight.T
+
+    return GPT2()
+
+
+# Batches ----------------------------------------------------------------------------------------
+
+ADAM, ADAM_WITH_DECAY = {"lr": 1e-3}, {"lr": 1e-3, "weight_decay": 0.1}
+
+
+def _pictures(name: str, make: Callable[[Any], Module], batch: int, *shape: int) -> Workload:
     rng = np.random.default_rng(0)
-    pictures = rng.standard_normal((32, 3, 32, 32), dtype=np.float32)
-    words, next_words = rng.integers(0, VOCABULARY, (2, 40, 16))
-    text, next_text = rng.integers(0, CHARACTERS, (2, 8, CONTEXT))
-    adam, decay = {"lr": 1e-3}, {"lr": 1e-3, "weight_decay": 0.1}
-    return [
-        Workload("resnet18", resnet18, pictures, rng.integers(0, 10, 32), "Adam", adam),
-        Workload("lstm lm", lstm_language_model, words, next_words, "Adam", adam),
-        Workload("gpt", gpt, text, next_text, "AdamW", decay),
-    ]
+    pictures = rng.standard_normal((batch, *shape), dtype=np.float32)
+    return Workload(name, make, pictures, rng.integers(0, 10, batch), "Adam", ADAM)
 
 
-def all_workloads() -> list[Workload]:
-    """Two small ones besides."""
-    rng = np.random.default_rng(1)
-    digits = rng.standard_normal((100, 784), dtype=np.float32)
-    pictures = rng.standard_normal((128, 3, 32, 32), dtype=np.float32)
-    adam = {"lr": 1e-3}
-    return [
-        Workload("mlp", mlp_resnet, digits, rng.integers(0, 10, 100), "Adam", adam),
-        Workload("resnet9", resnet9, pictures, rng.integers(0, 10, 128), "Adam", adam),
-        *workloads(),
-    ]
+def _text(
+    name: str,
+    make: Callable[[Any], Module],
+    words: int,
+    shape: tuple[int, int],
+    optimizer: str,
+    options: dict[str, float],
+) -> Workload:
+    inputs, targets = np.random.default_rng(0).integers(0, words, (2, *shape))
+    return Workload(name, make, inputs, targets, optimizer, options)
 
 
-# Steps ------------------------------------------------------------------------------------------
+def _inference(name: str, tokens: int, start: int) -> Workload:
+    inputs = np.random.default_rng(0).integers(0, GPT2_TOKENS, (1, tokens))
+    return Workload(name, gpt2, inputs, None, None, {}, start)
 
 
-def torch_model(work: Workload) -> Module:
-    """PyTorch's network; the GPT starts from small weights, as its losses would overflow else."""
-    torch.manual_seed(0)
-    model = work.make(torch.nn, torch.nn.functional)
-    if work.make is gpt:
-        for p in model.parameters():
-            if p.dim() > 1:
-                torch.nn.init.normal_(p, 0, 0.02)
-    return model
-
-
-def torch_step(work: Workload, model: Module, how: str = "eager") -> Step:
-    """One training step: eager, fused (the update in one call), compile (forward and backward as
-    one graph), compile_cl (the same in channels-last order), whole (the update too)."""
-    options: dict[str, Any] = dict(work.options)
-    if how != "eager":
-        options["fused"] = True
-    x, y = torch.tensor(work.inputs), torch.tensor(work.targets).reshape(-1)
-    if how == "compile_cl":
-        model = model.to(memory_format=torch.channels_last)
-        x = x.contiguous(memory_format=torch.channels_last)
-
-    def loss_of(x: Any, y: Any) -> Any:
-        return torch.nn.functional.cross_entropy(model(x), y)
-
-    if how == "whole":
-        return _whole_step(work, model, loss_of, x, y)
-    optimizer = getattr(torch.optim, work.optimizer)(model.parameters(), **options)
-    forward = torch.compile(loss_of) if how.startswith("compile") else loss_of
-
-    def step() -> float:
-        optimizer.zero_grad(set_to_none=True)
-        loss = forward(x, y)
-        loss.backward()
-        optimizer.step()
-        return float(loss.item())
-
-    return step
-
-
-def _whole_step(work: Workload, model: Module, loss_of: Any, x: Any, y: Any) -> Step:
-    """Forward, backward and Adam's update as one compiled graph."""
-    torch._dynamo.config.trace_autograd_ops = True
-    params = list(model.parameters())
-    means, squares = ([torch.zeros_like(p) for p in params] for _ in range(2))
-    count = torch.zeros(())
-    lr, decay = work.options["lr"], work.options.get("weight_decay", 0.0)
-
-    def whole(x: Any, y: Any) -> Any:
-        loss = loss_of(x, y)
-        gradients = torch.autograd.grad(loss, params)
-        with torch.no_grad():
-            count.add_(1)
-            first, second = 1 - 0.9**count, 1 - 0.999**count
-            for p, g, m, v in zip(params, gradients, means, squares, strict=True):
-                if decay:
-                    p.mul_(1 - lr * decay)
-                m.mul_(0.9).add_(g, alpha=0.1)
-                v.mul_(0.999).addcmul_(g, g, value=0.001)
-                p.sub_(lr * (m / first) / ((v / second).sqrt() + 1e-8))
-        return loss.detach()
-
-    compiled = torch.compile(whole, fullgraph=True)
-    return lambda: float(compiled(x, y).item())
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "mlp": lambda: _pictures("mlp", mlp_resnet, 100, 784),
+    "resnet9": lambda: _pictures("resnet9", resnet9, 128, 3, 32, 32),
+    "resnet18": lambda: _pictures("resnet18", resnet18, 32, 3, 32, 32),
+    "lstm lm": lambda: _text("lstm lm", lstm_language_model, VOCABULARY, (40, 16), "Adam", ADAM),
+    "gpt": lambda: _text("gpt", gpt, CHARACTERS, (8, CONTEXT), "AdamW", ADAM_WITH_DECAY),
+    "gpt2 decode": lambda: _inference("gpt2 decode", 1, PROMPT),
+    "gpt2 prefill": lambda: _inference("gpt2 prefill", PROMPT, 0),
+}
+WITH_SMALL_WEIGHTS = (gpt, gpt2)  # their losses would overflow else
 
 
 def without_dropout(model: Module) -> None:
@@ -254,49 +259,3 @@ def without_dropout(model: Module) -> None:
     for _, module in model.named_modules():
         if type(module).__name__ == "Dropout":
             module.p = 0.0
-
-
-def needle_model(work: Workload, theirs: Module) -> Module:
-    """needle's network with the weights of PyTorch's."""
-    ours = work.make(ndl.nn, ndl.nn.functional)
-    for mine, other in _pairs(ours, theirs):
-        mine.data = ndl.Tensor(other.detach().numpy(), dtype=mine.dtype)
-    return ours
-
-
-def needle_step(work: Workload, model: Module, compiled: bool = False) -> Step:
-    """The same step."""
-    optimizer = getattr(ndl.optim, work.optimizer)(model.parameters(), **work.options)
-    x, y = ndl.tensor(work.inputs), ndl.tensor(work.targets.reshape(-1))
-
-    def train(x: Any, y: Any) -> Any:
-        optimizer.reset_grad()
-        loss = ndl.nn.functional.cross_entropy(model(x), y)
-        loss.backward(create_graph=False)
-        optimizer.step()
-        return loss
-
-    step = ndl.jit(train) if compiled else train
-    return lambda: float(step(x, y).item())
-
-
-def _pairs(ours: Module, theirs: Module) -> Iterator[tuple[Any, Any]]:
-    """Each of our parameters and PyTorch's, in our layout: matrices of products are transposed."""
-    their_modules = dict(theirs.named_modules())
-    for name, module in ours.named_modules():
-        other = their_modules.get(name)
-        if isinstance(module, ndl.nn.Linear):
-            yield module.weight, other.weight.T
-            if module.bias is not None:
-                yield module.bias, other.bias.reshape(module.bias.shape)
-        elif isinstance(module, ndl.nn.LSTM):
-            for layer, cell in enumerate(getattr(module, module.cells_name)):
-                for side in ("ih", "hh"):
-                    weight = getattr(other, f"weight_{side}_l{layer}")
-                    yield getattr(cell, f"W_{side}"), weight.T
-                    yield getattr(cell, f"bias_{side}"), getattr(other, f"bias_{side}_l{layer}")
-        elif not isinstance(module, ndl.nn.LSTMCell):
-            for attribute in ("weight", "bias"):
-                mine = getattr(module, attribute, None)
-                if mine is not None:
-                    yield mine, getattr(other, attribute)

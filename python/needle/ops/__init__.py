@@ -185,6 +185,8 @@ from .pool import (
     max_pool as max_pool,
 )
 from .reduce import (
+    AllOf as AllOf,
+    AnyOf as AnyOf,
     ArgReduce as ArgReduce,
     CumProd as CumProd,
     CumSum as CumSum,
@@ -193,7 +195,6 @@ from .reduce import (
     Mean as Mean,
     Min as Min,
     Prod as Prod,
-    Quantifier as Quantifier,
     Reduction as Reduction,
     Std as Std,
     Summation as Summation,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from ..autograd import Tensor, TensorOp
 from ..dtype import DType, dtype_of, float32, float64
@@ -63,6 +63,42 @@ class Reduction(TensorOp):
         return result.reshape(layout.reduced_shape(x.shape, self.reduced(x.ndim), True))
 
 
+class OverAxes(Protocol):
+    """A reduction: its axes go by the names of the course, NumPy and PyTorch."""
+
+    def __call__(
+        self,
+        a: Tensor,
+        axes: Axes = None,
+        keepdims: bool = False,
+        *,
+        axis: Axes = None,
+        dim: Axes = None,
+        keepdim: bool = False,
+    ) -> Tensor: ...
+
+
+def over_axes(op: type[Reduction], name: str, doc: str) -> OverAxes:
+    """The function that users call for a reduction operator."""
+
+    def function(
+        a: Tensor,
+        axes: Axes = None,
+        keepdims: bool = False,
+        *,
+        axis: Axes = None,
+        dim: Axes = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        given = one_of(op.name, axes, axis, dim)
+        return op(given, keepdims or keepdim)(check_tensor(op.name, a))
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = op.__module__
+    function.__doc__ = doc
+    return function
+
+
 # Sums and averages --------------------------------------------------------------------------------
 
 
@@ -77,20 +113,7 @@ class Summation(Reduction):
         return fit(self.spread(out_grad, x).broadcast_to(x.shape), x)
 
 
-def summation(
-    a: Tensor,
-    axes: Axes = None,
-    keepdims: bool = False,
-    *,
-    axis: Axes = None,
-    dim: Axes = None,
-    keepdim: bool = False,
-) -> Tensor:
-    """The sum over axes."""
-    return Summation(one_of("sum", axes, axis, dim), keepdims or keepdim)(check_tensor("sum", a))
-
-
-sum = summation
+sum = summation = over_axes(Summation, "summation", "The sum over axes.")
 
 
 class Mean(Reduction):
@@ -110,17 +133,7 @@ class Mean(Reduction):
         return fit(share.broadcast_to(x.shape), x)
 
 
-def mean(
-    a: Tensor,
-    axes: Axes = None,
-    keepdims: bool = False,
-    *,
-    axis: Axes = None,
-    dim: Axes = None,
-    keepdim: bool = False,
-) -> Tensor:
-    """The average over axes."""
-    return Mean(one_of("mean", axes, axis, dim), keepdims or keepdim)(check_tensor("mean", a))
+mean = over_axes(Mean, "mean", "The average over axes.")
 
 
 class Var(Reduction):
@@ -220,17 +233,7 @@ class Max(Extreme):
     name = "max"
 
 
-def max(
-    a: Tensor,
-    axes: Axes = None,
-    keepdims: bool = False,
-    *,
-    axis: Axes = None,
-    dim: Axes = None,
-    keepdim: bool = False,
-) -> Tensor:
-    """The largest element over axes."""
-    return Max(one_of("max", axes, axis, dim), keepdims or keepdim)(check_tensor("max", a))
+max = over_axes(Max, "max", "The largest element over axes.")
 
 
 class Min(Extreme):
@@ -239,17 +242,7 @@ class Min(Extreme):
     name = "min"
 
 
-def min(
-    a: Tensor,
-    axes: Axes = None,
-    keepdims: bool = False,
-    *,
-    axis: Axes = None,
-    dim: Axes = None,
-    keepdim: bool = False,
-) -> Tensor:
-    """The smallest element over axes."""
-    return Min(one_of("min", axes, axis, dim), keepdims or keepdim)(check_tensor("min", a))
+min = over_axes(Min, "min", "The smallest element over axes.")
 
 
 class ArgReduce(TensorOp):
@@ -289,39 +282,23 @@ class Quantifier(Reduction):
 
     differentiable = False
 
-    def __init__(self, name: str, axes: Axes = None, keepdims: bool = False):
-        super().__init__(axes, keepdims)
-        self.name = name  # type: ignore[misc]
+
+class AnyOf(Quantifier):
+    """y = x_1 or x_2 or ..."""
+
+    name = "any"
 
 
-def any(
-    a: Tensor,
-    axes: Axes = None,
-    keepdims: bool = False,
-    *,
-    axis: Axes = None,
-    dim: Axes = None,
-    keepdim: bool = False,
-) -> Tensor:
-    """Is any element true (not zero)?"""
-    return Quantifier("any", one_of("any", axes, axis, dim), keepdims or keepdim)(
-        check_tensor("any", a)
-    )
+class AllOf(Quantifier):
+    """y = x_1 and x_2 and ..."""
+
+    name = "all"
 
 
-def all(
-    a: Tensor,
-    axes: Axes = None,
-    keepdims: bool = False,
-    *,
-    axis: Axes = None,
-    dim: Axes = None,
-    keepdim: bool = False,
-) -> Tensor:
-    """Is every element true (not zero)?"""
-    return Quantifier("all", one_of("all", axes, axis, dim), keepdims or keepdim)(
-        check_tensor("all", a)
-    )
+any = over_axes(AnyOf, "any", "Is any element true (not zero)?")
+
+
+all = over_axes(AllOf, "all", "Is every element true (not zero)?")
 
 
 # Products and running totals ----------------------------------------------------------------------
@@ -427,17 +404,7 @@ def _product_before(x: Any) -> Any:
     return shifted(cumprod(x, -1), x.ndim - 1, 1, 1)
 
 
-def prod(
-    a: Tensor,
-    axes: Axes = None,
-    keepdims: bool = False,
-    *,
-    axis: Axes = None,
-    dim: Axes = None,
-    keepdim: bool = False,
-) -> Tensor:
-    """The product over axes."""
-    return Prod(one_of("prod", axes, axis, dim), keepdims or keepdim)(check_tensor("prod", a))
+prod = over_axes(Prod, "prod", "The product over axes.")
 
 
 # Norms --------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from ..ndarray import functions as F, layout
 from .common import check_tensor, fit, one_of
 from .compare import equal, where
 from .fused import FusedOp
-from .reduce import Axes, Reduction, averaged
+from .reduce import Axes, Reduction, averaged, over_axes
 
 
 @program
@@ -100,18 +100,7 @@ class LogSumExpGradient(FusedOp):
         return g / where(equal(total, 0), 1, total) * weights
 
 
-def logsumexp(
-    a: Tensor,
-    axes: Axes = None,
-    keepdims: bool = False,
-    *,
-    axis: Axes = None,
-    dim: Axes = None,
-    keepdim: bool = False,
-) -> Tensor:
-    """log(sum(exp(a))) over axes, without overflow."""
-    given = one_of("logsumexp", axes, axis, dim)
-    return LogSumExp(given, keepdims or keepdim)(check_tensor("logsumexp", a))
+logsumexp = over_axes(LogSumExp, "logsumexp", "log(sum(exp(a))) over axes, without overflow.")
 
 
 class Normalizer(TensorOp):

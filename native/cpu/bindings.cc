@@ -129,6 +129,7 @@ NB_MODULE(_native, m) {
   needle::bind_conv(m);
   needle::bind_sequence(m);
   needle::bind_programs(m);
+  needle::bind_compiled(m);
   needle::bind_networks(m);
   needle::bind_exchange(m);
   needle::bind_dlpack(m);

@@ -138,6 +138,7 @@ void bind_kernels(nb::module_& m);
 void bind_conv(nb::module_& m);
 void bind_sequence(nb::module_& m);
 void bind_programs(nb::module_& m);
+void bind_compiled(nb::module_& m);
 void bind_networks(nb::module_& m);
 void bind_exchange(nb::module_& m);
 void bind_dlpack(nb::module_& m);

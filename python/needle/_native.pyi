@@ -75,6 +75,13 @@ def run(
 def run_each(
     program: TypedProgram, calls: Items[tuple[Items[Operand], Items[Operand]]]
 ) -> None: ...
+def run_compiled(
+    calls: tuple[tuple[int, int, Items[Operand], Items[Operand], int, int, int], ...],
+) -> None:
+    """C functions of tile programs (compile/c_source.py) on the thread pool. A call has the
+    addresses of the function and of what finishes it (or 0), outputs, inputs, rows, grain and
+    columns."""
+
 def reduce(name: str, out: Operand, a: Operand) -> None: ...
 def arg_reduce(name: str, out: Operand, a: Operand, axis: int) -> None: ...
 def scan(name: str, out: Operand, a: Operand, axis: int) -> None: ...

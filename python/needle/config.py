@@ -1,7 +1,7 @@
 """Every environment variable that needle reads, in one place.
 
     NEEDLE_BACKEND      nd | np             tensors over NDArray (default) or plain numpy arrays
-    NEEDLE_JIT          tile | off          compiled functions: fused kernels (default), or eager
+    NEEDLE_JIT          auto | tile | native | off    how compiled functions run (docs/env.md)
     NEEDLE_CPU          baseline | avx2 | avx512 | amx | neon    instruction set of the native core
     NEEDLE_NUM_THREADS  a positive number   size of the native thread pool
 
@@ -11,7 +11,7 @@ The last two are read here and handed to the native core when it is loaded.
 import os
 
 BACKENDS = ("nd", "np")
-JITS = ("tile", "off")
+JITS = ("auto", "tile", "native", "off")
 
 
 def _choice(name: str, values: tuple[str, ...]) -> str:
@@ -39,4 +39,8 @@ def _num_threads() -> int | None:
 BACKEND = _choice("NEEDLE_BACKEND", BACKENDS)
 JIT = _choice("NEEDLE_JIT", JITS)
 CPU = os.environ.get("NEEDLE_CPU") or None  # None: the best that this machine has
+# Where built kernels are kept: a folder of the user's own, as the XDG specification says.
+CACHE = os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "needle", "kernels"
+)
 NUM_THREADS = _num_threads()  # None: as many as affinity and the cgroup quota allow

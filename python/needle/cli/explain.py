@@ -10,7 +10,6 @@ from typing import Any
 
 from ..compile import function
 from ..compile.explain import page
-from ..compile.show import kernel_of
 from .errors import UsageError
 
 
@@ -44,7 +43,7 @@ def run_explain(options: Namespace) -> int:
         raise UsageError(f"{options.script} called no function under ndl.jit")
     functions = []
     for name, program, seconds, calls in watch.seen.values():
-        kernels = [kernel_of(node) for node in program.plan.nodes]
+        kernels = program.kernels()
         for kernel, time in zip(kernels, seconds, strict=True):
             kernel.seconds = time
         functions.append((f"{name}, {calls} call{'s' if calls > 1 else ''}", program, kernels))

@@ -16,7 +16,7 @@ from ..dtype import dtype_of
 from ..graph import observers
 from ..ndarray.array import NDArray, from_numpy
 from .runtime import Program
-from .show import Kernel, Profile, Stages, kernel_of
+from .show import Kernel, Profile, Stages
 from .trace import ArgumentType, is_tracing, lock, trace
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -160,13 +160,13 @@ class Jitted:
     @property
     def kernels(self) -> list[Kernel]:
         """The calls that the program makes, in order."""
-        return [kernel_of(node) for node in self.program.plan.nodes]
+        return self.program.kernels()
 
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
         """Call the function once with a clock at every kernel. It computes what a call does."""
         call = Call(args, kwargs)
         program = self._find(call, args, kwargs)
-        kernels = [kernel_of(node) for node in program.plan.nodes]
+        kernels = program.kernels()
         _, seconds = program.profile(call.arrays, call.originals)
         for kernel, time in zip(kernels, seconds, strict=True):
             kernel.seconds = time

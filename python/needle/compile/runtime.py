@@ -14,7 +14,9 @@ from .fuse import fuse
 from .graph import Graph, Node, Operand, Value, map_operands
 from .memory import ARENA, Home, Plan, plan_memory
 from .passes import simplify
+from .show import Kernel, kernel_of
 from .state import Layout, grad_of, layout_of
+from .tiers import Built, Tiered
 from .together import together
 from .trace import DATA, MEMORY, Output, Trace
 
@@ -64,6 +66,15 @@ class Program:
                     return False
         return True
 
+    def kernels(self) -> list[Kernel]:
+        """The calls, described; those that run as C with their source."""
+        built = getattr(self._calls, "built", {})
+        kernels = [kernel_of(node) for node in self.plan.nodes]
+        for node, kernel in zip(self.plan.nodes, kernels, strict=True):
+            if id(node) in built:
+                kernel.text = built[id(node)].source
+        return kernels
+
     # Running --------------------------------------------------------------------------------
 
     def run(self, arguments: list[NDArray], originals: list[Any]) -> Any:
@@ -100,11 +111,12 @@ def _home(output: Output) -> Home | None:
 def compile_calls(plan: Plan) -> Any:
     """A native sequence if every call is for the CPU, else a loop over the devices' kernels."""
     if all(node.device is cpu() for node in plan.nodes):
-        return native_sequence(plan)
+        return Tiered(plan, native_sequence)
     return Interpreted(plan)
 
 
-def native_sequence(plan: Plan) -> Sequence:
+def native_sequence(plan: Plan, built: dict[int, Built]) -> Sequence:
+    """The calls of a plan, recorded; `built` has those that run as C, by id of the node."""
     sequence = Sequence()
     written = {plan.places[out.value].slot for node in plan.nodes for out in node.outs}
     for slot in range(plan.num_slots):
@@ -123,7 +135,10 @@ def native_sequence(plan: Plan) -> Sequence:
     sequence.start()
     try:
         for node in plan.nodes:
-            getattr(cpu().mod, node.kernel)(*map_operands(node.args, array))
+            if id(node) in built:
+                built[id(node)].launch(cpu().mod, array)
+            else:
+                getattr(cpu().mod, node.kernel)(*map_operands(node.args, array))
     finally:
         sequence.stop()
     return sequence

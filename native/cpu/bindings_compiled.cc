@@ -1,0 +1,113 @@
+// run_compiled: functions that a C compiler made of tile programs (needle/compile/c_source.py), on
+// the thread pool.
+#include <memory>
+#include <vector>
+
+#include "bindings.h"
+#include "parallel.h"
+
+namespace needle {
+namespace {
+
+using RowsFn = void (*)(void* const* at, int64_t begin, int64_t end, double* totals);
+using FinishFn = void (*)(void* const* at, const double* totals);
+
+constexpr Site kSite{"run_compiled", "calls"};
+
+// Rows [0, rows) of one call, in pieces of `grain`. Each piece has `columns` totals of its own,
+// which are added up in order and given to `finish`.
+struct Call {
+  RowsFn run;
+  FinishFn finish;
+  int64_t rows, grain, columns;
+  int64_t first_piece, first_view;
+  int n_views;
+
+  int64_t pieces() const { return (rows + grain - 1) / grain; }
+};
+
+template <class T>
+T function_at(nb::handle address) {
+  return reinterpret_cast<T>(static_cast<uintptr_t>(read_int(address, kSite, "an address")));
+}
+
+class Calls {
+ public:
+  void add(nb::handle item) {
+    const nb::tuple fields = nb::cast<nb::tuple>(item);
+    if (fields.size() != 7) raise_value(kSite, "expected 7 fields, got %zu", fields.size());
+    Call call{};
+    call.run = function_at<RowsFn>(fields[0]);
+    call.finish = function_at<FinishFn>(fields[1]);
+    call.first_view = static_cast<int64_t>(operands_.size());
+    for (const nb::handle out : fields[2]) operands_.push_back(read_output(out, kSite));
+    for (const nb::handle in : fields[3]) operands_.push_back(read_operand(in, kSite));
+    call.n_views = static_cast<int>(static_cast<int64_t>(operands_.size()) - call.first_view);
+    call.rows = read_int(fields[4], kSite, "the number of rows");
+    call.grain = read_int(fields[5], kSite, "the grain");
+    call.columns = read_int(fields[6], kSite, "the number of columns");
+    if (call.run == nullptr || call.rows < 0 || call.grain < 1 || call.columns < 0 ||
+        (call.columns > 0 && call.finish == nullptr)) {
+      raise_value(kSite, "expected a function, rows, a grain and columns");
+    }
+    call.first_piece = pieces_;
+    pieces_ += call.pieces();
+    calls_.push_back(call);
+  }
+
+  void launch_all() {
+    std::vector<const View*> views;
+    int64_t work = 0;
+    for (const Operand& operand : operands_) views.push_back(&operand.view);
+    for (const Operand& operand : operands_) work += operand.view.size();
+    launch(work, views,
+           [calls = std::move(calls_), pieces = pieces_](Views v) { run_all(calls, pieces, v); });
+  }
+
+ private:
+  static void run_all(const std::vector<Call>& calls, int64_t pieces, Views views) {
+    std::vector<void*> at;
+    for (const Call& call : calls) {
+      for (int k = 0; k < call.n_views; ++k) at.push_back(views[call.first_view + k]->data);
+    }
+    std::vector<std::vector<double>> totals;
+    for (const Call& call : calls) {
+      totals.emplace_back(static_cast<size_t>(call.columns * call.pieces()));
+    }
+    parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
+      size_t c = 0;
+      for (int64_t piece = begin; piece < end; ++piece) {
+        while (piece >= calls[c].first_piece + calls[c].pieces()) ++c;
+        const Call& call = calls[c];
+        const int64_t own = piece - call.first_piece, row = own * call.grain;
+        call.run(at.data() + call.first_view, row, std::min(call.rows, row + call.grain),
+                 totals[c].data() + own * call.columns);
+      }
+    });
+    for (size_t c = 0; c < calls.size(); ++c) {
+      const Call& call = calls[c];
+      if (call.columns == 0) continue;
+      double* const total = totals[c].data();
+      for (int64_t i = call.columns; i < call.columns * call.pieces(); ++i) {
+        total[i % call.columns] += total[i];
+      }
+      call.finish(at.data() + call.first_view, total);
+    }
+  }
+
+  std::vector<Operand> operands_;
+  std::vector<Call> calls_;
+  int64_t pieces_ = 0;
+};
+
+void run_compiled(nb::handle calls) {
+  Calls all;
+  for (const nb::handle call : nb::cast<nb::tuple>(calls)) all.add(call);
+  all.launch_all();
+}
+
+}  // namespace
+
+void bind_compiled(nb::module_& m) { m.def("run_compiled", run_compiled, nb::arg("calls")); }
+
+}  // namespace needle

@@ -1,0 +1,121 @@
+"""Building C with the machine's compiler, and a cache of what was built.
+
+A library is named by a hash of its source, the compiler's version, and the flags. The cache is a
+folder that only its owner can enter, and a file in it is loaded only if nobody else could have
+written it. Files appear under their names complete or not at all, so processes need no locks.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import tempfile
+from functools import cache
+
+from .. import _native, config
+
+COMPILERS = ("cc", "gcc", "clang")
+# Those of the native kernels (CMakeLists.txt): nothing that changes a result.
+COMMON = (
+    "-std=c11", "-O3", "-fPIC", "-shared", "-w",
+    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
+)  # fmt: skip
+AVX2 = ("-mavx2", "-mfma", "-mf16c")
+AVX512 = (
+    *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"),
+    "-mprefer-vector-width=512",
+)
+# By the instruction set that the native kernels use.
+MACHINE: dict[str, tuple[str, ...]] = {"avx2": AVX2, "avx512": AVX512, "amx": AVX512}
+
+
+class BuildError(RuntimeError):
+    """There is no compiler, it refused a source, or the cache cannot be trusted."""
+
+
+@cache
+def compiler() -> str | None:
+    """The path of the machine's C compiler, if it has one."""
+    return next(filter(None, map(shutil.which, COMPILERS)), None)
+
+
+@cache
+def _version(path: str) -> str:
+    found = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
+    return found.stdout
+
+
+def library(source: str) -> ctypes.CDLL:
+    """The library of a C source: loaded from the cache, or built now."""
+    command = _command()
+    identity = "\0".join([source, *command, _version(command[0]), platform.machine()])
+    name = hashlib.sha256(identity.encode()).hexdigest()[:40] + ".so"
+    path = os.path.join(checked_folder(config.CACHE), name)
+    if not os.path.exists(path):
+        _build(command, source, path)
+    check_file(path)
+    return ctypes.CDLL(path)
+
+
+def _command() -> list[str]:
+    path = compiler()
+    if path is None:
+        raise BuildError(
+            "[jit] expected a C compiler (cc, gcc or clang), found none; install one, or set "
+            "NEEDLE_JIT=tile."
+        )
+    return [path, *COMMON, *MACHINE.get(_native.instruction_set(), ())]
+
+
+# Files -------------------------------------------------------------------------------------------
+
+
+def checked_folder(path: str) -> str:
+    """The folder, made if it is missing; only its owner may enter it, who is us."""
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise BuildError(
+            f"[jit] expected {path} to be a folder that only its owner can enter; remove it, or "
+            f"make it so (chmod 700)."
+        )
+    return path
+
+
+def check_file(path: str) -> None:
+    """Could anybody else have written it?"""
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise BuildError(f"[jit] {path} may have been written by somebody else; remove it.")
+
+
+def _build(command: list[str], source: str, path: str) -> None:
+    """Compile in a folder of its own, then give the result its name at once."""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path), prefix="building-") as folder:
+        c_file, made = os.path.join(folder, "kernels.c"), os.path.join(folder, "kernels.so")
+        with open(c_file, "w") as file:
+            file.write(source)
+        process = subprocess.Popen(
+            ["nice", *command, "-o", made, c_file, "-lm"]
+            if shutil.which("nice")
+            else [*command, "-o", made, c_file, "-lm"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        atexit.register(process.kill)  # the program ends before its kernels are built
+        try:
+            errors = process.communicate()[1]
+        finally:
+            atexit.unregister(process.kill)
+        if process.returncode != 0:
+            raise BuildError(f"[jit] the C compiler refused a program: {errors[:2000]}")
+        os.chmod(made, 0o700)
+        os.replace(made, path)

@@ -1,0 +1,449 @@
+"""Tile programs as C: one C11 function per program and layout of its operands.
+
+A row is computed in one loop per phase. What a reduction or a later phase needs of the row goes
+through an array of its own; everything else stays in registers. The functions of single elements
+are in `elements.h`, under the names that they have in programs. They give the same bits as the
+native kernels; so do row sums, if a row is one axis of memory; sums down columns meet in another
+order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..backend.instructions import Instruction, TypedProgram, computed_in
+from ..dtype import DType, bfloat16, bool_, float16, float32, float64
+from ..ndarray.layout import Shape
+from .c_space import NotRendered, Space, Steps
+
+STORED: dict[str, str] = {
+    "float32": "f32", "float64": "f64", "float16": "uint16_t", "bfloat16": "uint16_t",
+    "int8": "int8_t", "int16": "int16_t", "int32": "i32", "int64": "i64", "uint8": "uint8_t",
+    "bool": "b8",
+}  # fmt: skip
+TILE_BYTES = 4096  # of the native machine: its blocks of row sums have as many
+STRETCH = 128  # rows that column sums add up in float
+STACK_BYTES = 1 << 16  # larger arrays of a row belong to the thread
+MOST_BYTES = 1 << 22
+
+
+@cache
+def elements_header() -> str:
+    """The functions of single elements, as text."""
+    return (Path(__file__).parent / "elements.h").read_text()
+
+
+# Expressions -------------------------------------------------------------------------------------
+
+
+def suffix(dtype: DType) -> str:
+    """The C type that values of a dtype are computed in, which also ends functions' names."""
+    return STORED[computed_in(dtype)]
+
+
+def literal(value: Any, dtype: DType) -> str:
+    """A number as C writes it."""
+    if dtype is bool_:
+        return str(int(value))
+    if dtype.is_integer:
+        lowest = -(1 << 63)
+        return "INT64_MIN" if value == lowest else f"({value})" if value < 0 else str(value)
+    with np.errstate(over="ignore"):
+        exact = float(np.float32(value)) if dtype is float32 else float(value)
+    if math.isnan(exact):
+        return "NAN"
+    if math.isinf(exact):
+        return "INFINITY" if exact > 0 else "(-INFINITY)"
+    text = str(np.float32(value)) if dtype is float32 else repr(exact)
+    text = text if {".", "e"} & set(text) else text + ".0"
+    text += "f" if dtype is float32 else ""
+    return f"({text})" if text.startswith("-") else text
+
+
+def loaded(text: str, dtype: DType) -> str:
+    """What is stored in memory, in the type that it is computed in."""
+    if dtype in (float16, bfloat16):
+        return f"load_{'f16' if dtype is float16 else 'bf16'}({text})"
+    return text
+
+
+def rounded(text: str, source: DType, dtype: DType) -> str:
+    """A value computed for one dtype, as another one is stored."""
+    have, want = suffix(source), STORED[dtype]
+    if dtype in (float16, bfloat16):
+        if computed_in(source) is float64:
+            raise NotRendered("float64 is rounded to a half type")
+        number = text if have == "f32" else f"(f32){text}"
+        return f"{'f16' if dtype is float16 else 'bf16'}_of_f32({number})"
+    if have == want:
+        return text
+    if dtype is bool_:
+        return f"({text} != 0)"
+    if source.is_floating and dtype.is_integer:
+        whole = f"{'i64' if want == 'i64' else 'i32'}_of_{have}({text})"
+        return whole if want in ("i32", "i64") else f"({want}){whole}"
+    return f"({want}){text}"
+
+
+# Functions ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A C function void name(void *const *at, i64 begin, i64 end, f64 *totals), for rows or (in a
+    flat space) elements begin to end; `at` has the operands' memory, outputs first.
+
+    With `columns` > 0, `totals` has so many sums, which start at zero; when all rows are done,
+    name_finish(at, totals) stores them.
+    """
+
+    name: str
+    source: str
+    space: Space
+    columns: int
+
+
+def render(name: str, typed: TypedProgram, space: Space) -> Rendered:
+    """The C function of a program in a space."""
+    writer = _Writer(name, typed, space)
+    return Rendered(name, writer.function(), space, len(writer.columns) * space.length)
+
+
+class _Writer:
+    def __init__(self, name: str, typed: TypedProgram, space: Space):
+        self.name = name
+        self.typed = typed
+        self.space = space
+        self.code: tuple[Instruction, ...] = typed.instructions
+        self.dtypes = typed.dtypes
+        self.lines: list[str] = []
+        self.columns = [n for n, i in enumerate(self.code) if i.name == "column_sum"]
+        if "scalar" in typed.output_kinds:
+            raise NotRendered("an output is one number for the whole call")
+        if any(self.dtypes[n] not in (float32, float64) for n in self.columns):
+            raise NotRendered("columns of integers are summed")
+        widest = max([4, *(computed_in(d).itemsize for d in self.dtypes)])
+        self.block = TILE_BYTES // widest
+        self._find_phases()
+        self._find_kept()
+
+    # What is computed when ------------------------------------------------------------------
+
+    def _find_phases(self) -> None:
+        """Reductions of phase p are known from phase p + 1 on."""
+        self.phase: list[int] = []
+        for i in self.code:
+            phase = 0
+            for a in i.args:
+                phase = max(phase, self.phase[a] + (self._is_reduction(a)))
+            self.phase.append(phase)
+
+    def _is_reduction(self, n: int) -> bool:
+        return self.code[n].name == "gather" or (
+            self.code[n].name.startswith("row_") and len(self.code[n].args) == 1
+        )
+
+    def _find_kept(self) -> None:
+        """Full values that need an array: reductions and later phases read them."""
+        self.kept: set[int] = set()
+        for n, i in enumerate(self.code):
+            for k, a in enumerate(i.args):
+                if self.code[a].kind != "full":
+                    continue
+                reduced = self._is_reduction(n) and k == 0 and not self._is_in_memory(a)
+                later = self.phase[n] > self.phase[a] and not self._is_at_hand(a)
+                if reduced or later:
+                    self.kept.add(a)
+        widths = [computed_in(self.dtypes[n]).itemsize for n in (*self.kept, *self.columns)]
+        self.kept_bytes = sum(widths) * self.space.length
+        if self.kept_bytes > MOST_BYTES:
+            raise NotRendered(f"its rows of {self.space.length} elements are too long")
+
+    def _is_at_hand(self, n: int) -> bool:
+        return self.code[n].name in ("load", "row_index")
+
+    def _is_in_memory(self, n: int) -> bool:
+        """Is it a row of an input, as an array would be?"""
+        if self.code[n].name != "load" or STORED[self.dtypes[n]] != suffix(self.dtypes[n]):
+            return False
+        return self._input_steps(n).inner == (1,)
+
+    def _input_steps(self, n: int) -> Steps:
+        number: int = self.code[n].detail
+        return self.space.steps[len(self.typed.outputs) + number]
+
+    # Text -----------------------------------------------------------------------------------
+
+    def put(self, depth: int, text: str) -> None:
+        self.lines.append("  " * depth + text)
+
+    def function(self) -> str:
+        space = self.space
+        shape = "elements" if space.is_flat else f"rows of {'x'.join(map(str, space.inner))}"
+        arguments = ", ".join(self.typed.program.arguments)
+        self.put(0, f"// {self.typed.program.name}({arguments}): {shape}")
+        self.put(0, f"void {self.name}(void *const *at, i64 begin, i64 end, f64 *totals) {{")
+        if not self.columns:
+            self.put(1, "(void)totals;")
+        self._pointers()
+        self._arrays()
+        for n, i in enumerate(self.code):
+            if i.kind == "scalar" and i.name not in ("constant", "store"):
+                self.put(1, f"const {suffix(self.dtypes[n])} v{n} = {self._computed(n)};")
+        if space.is_flat:
+            self.put(1, "EACH")
+            self.put(1, "for (i64 j = begin; j < end; ++j) {")
+            self._body(2, 0)
+            self.put(1, "}")
+        else:
+            self._rows()
+        self.put(0, "}")
+        if self.columns:
+            self._finish()
+        return "\n".join(self.lines) + "\n"
+
+    def _pointers(self) -> None:
+        outs = len(self.typed.outputs)
+        for k, dtype in enumerate(self.typed.outputs):
+            if self.typed.output_kinds[k] != "column":
+                self.put(1, f"{STORED[dtype]} *const out{k} = at[{k}];")
+        for k, dtype in enumerate(self.typed.inputs):
+            self.put(1, f"const {STORED[dtype]} *const in{k} = at[{outs + k}];")
+
+    def _arrays(self) -> None:
+        """Memory for a row of every kept value and column sum."""
+        length = self.space.length
+        place = "" if self.kept_bytes <= STACK_BYTES else "static _Thread_local "
+        for n in sorted(self.kept):
+            self.put(1, f"{place}{suffix(self.dtypes[n])} row{n}[{length}];")
+        for n in self.columns:
+            self.put(1, f"{place}{suffix(self.dtypes[n])} sum{n}[{length}];")
+            self.put(1, f"memset(sum{n}, 0, sizeof sum{n});")
+
+    def _rows(self) -> None:
+        self.put(1, "for (i64 row = begin; row < end; ++row) {")
+        self._places()
+        last = max(self.phase)
+        for phase in range(last + 1):
+            self._row_values(phase)
+            self._loop(phase)
+            self._reductions(phase)
+        self._row_values(last + 1)
+        for n, i in enumerate(self.code):
+            if i.name == "store" and i.kind == "row":
+                value = rounded(self._value(i.args[0]), self.dtypes[i.args[0]], self.dtypes[n])
+                self.put(2, f"*y{i.detail} = {value};")
+        if self.columns:
+            self._flush()
+        self.put(1, "}")
+
+    def _places(self) -> None:
+        """Where the row begins in every operand."""
+        outer = self.space.outer
+        if len(outer) > 1:
+            self.put(2, "i64 rest = row;")
+            for d in reversed(range(1, len(outer))):
+                self.put(2, f"const i64 r{d} = rest % {outer[d]};")
+                self.put(2, f"rest /= {outer[d]};")
+        axes = ["rest" if len(outer) > 1 else "row", *(f"r{d}" for d in range(1, len(outer)))]
+        outs = len(self.typed.outputs)
+        for k, steps in enumerate(self.space.steps):
+            terms = [
+                axis if s == 1 else f"{axis} * {s}"
+                for axis, s in zip(axes, steps.outer, strict=False)
+                if s != 0
+            ]
+            if k < outs:
+                if self.typed.output_kinds[k] != "column":
+                    place = " + ".join([f"out{k}", *terms])
+                    self.put(2, f"{STORED[self.typed.outputs[k]]} *const y{k} = {place};")
+            else:
+                number = k - outs
+                place = " + ".join([f"in{number}", *terms])
+                dtype = STORED[self.typed.inputs[number]]
+                self.put(2, f"const {dtype} *const x{number} = {place};")
+
+    def _row_values(self, phase: int) -> None:
+        for n, i in enumerate(self.code):
+            is_value = i.name != "store" and not self._is_reduction(n)
+            if i.kind == "row" and is_value and self.phase[n] == phase:
+                self.put(2, f"const {suffix(self.dtypes[n])} v{n} = {self._computed(n)};")
+
+    def _loop(self, phase: int) -> None:
+        """One pass over the row: everything that is first computed in this phase."""
+        if not self._steps(phase):
+            return
+        inner = self.space.inner
+        if len(inner) == 1:
+            self.put(2, "EACH")
+            self.put(2, f"for (i64 j = 0; j < {inner[0]}; ++j) {{")
+            self._body(3, phase)
+            self.put(2, "}")
+            return
+        for d, n in enumerate(inner):
+            if d == len(inner) - 1:
+                self.put(2 + d, "EACH")
+            self.put(2 + d, f"for (i64 j{d} = 0; j{d} < {n}; ++j{d}) {{")
+        depth = 2 + len(inner)
+        linear = "j0"
+        for d in range(1, len(inner)):
+            linear = f"{'(' + linear + ')' if d > 1 else linear} * {inner[d]} + j{d}"
+        self.put(depth, f"const i64 j = {linear};")
+        self._body(depth, phase)
+        for d in reversed(range(len(inner))):
+            self.put(2 + d, "}")
+
+    def _steps(self, phase: int) -> list[int]:
+        """The instructions of a pass."""
+        found = []
+        for n, i in enumerate(self.code):
+            if self.phase[n] != phase or self._is_reduction(n):
+                continue
+            is_computed = i.kind == "full" and not self._is_at_hand(n)
+            if is_computed or i.name == "column_sum" or n in self.kept:
+                found.append(n)
+        return found
+
+    def _body(self, depth: int, phase: int) -> None:
+        known: set[int] = set()  # what has a name in this pass
+
+        def use(a: int) -> str:
+            """A value in the loop; sources are read where they are first used."""
+            if self.code[a].kind != "full":
+                return self._value(a)
+            if a not in known:
+                known.add(a)
+                kind, name = suffix(self.dtypes[a]), self.code[a].name
+                if name == "load":
+                    text = loaded(self._element(a), self.dtypes[a])
+                elif name == "row_index":
+                    text = f"({kind})j"
+                else:
+                    text = f"row{a}[j]"
+                self.put(depth, f"const {kind} v{a} = {text};")
+            return f"v{a}"
+
+        steps = self._steps(phase)
+        stores = [n for n in steps if self.code[n].name == "store"]
+        for n in steps[: len(steps) - len(stores)]:
+            i = self.code[n]
+            args = [use(a) for a in i.args]
+            if i.name == "column_sum":
+                self.put(depth, f"sum{n}[j] += {args[0]};")
+            elif self._is_at_hand(n):
+                use(n)
+            else:
+                known.add(n)
+                value = self._applied(n, args)
+                self.put(depth, f"const {suffix(self.dtypes[n])} v{n} = {value};")
+            if n in self.kept:
+                self.put(depth, f"row{n}[j] = v{n};")
+        # Everything is read before anything is written: an output may be an input's memory.
+        values = [use(self.code[n].args[0]) for n in stores]
+        for n, value in zip(stores, values, strict=True):
+            i = self.code[n]
+            text = rounded(value, self.dtypes[i.args[0]], self.dtypes[n])
+            self.put(depth, f"{self._output(i.detail)} = {text};")
+
+    def _reductions(self, phase: int) -> None:
+        length = self.space.length
+        for n, i in enumerate(self.code):
+            if not self._is_reduction(n) or self.phase[n] != phase:
+                continue
+            a = i.args[0]
+            array = f"x{self.code[a].detail}" if self._is_in_memory(a) else f"row{a}"
+            kind = suffix(self.dtypes[n])
+            if i.name == "gather":
+                at = self._value(i.args[1])
+                value = f"{at} >= 0 && {at} < {length} ? {array}[{at}] : 0"
+            else:
+                value = f"{i.name}_{kind}({array}, {length}, {self.block})"
+            self.put(2, f"const {kind} v{n} = {value};")
+
+    def _flush(self) -> None:
+        """Sums of some rows go to the totals, in double."""
+        length = self.space.length
+        self.put(2, f"if ((row - begin) % {STRETCH} == {STRETCH - 1} || row + 1 == end) {{")
+        for c, n in enumerate(self.columns):
+            self.put(3, f"for (i64 j = 0; j < {length}; ++j) {{")
+            self.put(4, f"totals[{c * length} + j] += (f64)sum{n}[j];")
+            self.put(4, f"sum{n}[j] = 0;")
+            self.put(3, "}")
+        self.put(2, "}")
+
+    def _finish(self) -> None:
+        self.put(0, f"void {self.name}_finish(void *const *at, const f64 *totals) {{")
+        for n, i in enumerate(self.code):
+            if i.name == "store" and i.kind == "column":
+                c, dtype = self.columns.index(i.args[0]), self.dtypes[n]
+                self.put(1, f"{STORED[dtype]} *const y{i.detail} = at[{i.detail}];")
+                self.put(1, f"for (i64 j = 0; j < {self.space.length}; ++j) {{")
+                value = rounded(f"totals[{c * self.space.length} + j]", float64, dtype)
+                inner = self._linear(self.space.steps[i.detail].inner)
+                self.put(2, f"y{i.detail}[{inner}] = {value};")
+                self.put(1, "}")
+        self.put(0, "}")
+
+    # Values ---------------------------------------------------------------------------------
+
+    def _value(self, n: int) -> str:
+        """A scalar or row value."""
+        i = self.code[n]
+        return literal(i.detail, self.dtypes[n]) if i.name == "constant" else f"v{n}"
+
+    def _computed(self, n: int) -> str:
+        """A scalar or row value from others of its kind."""
+        i = self.code[n]
+        if i.name == "load":
+            place = "in" if i.kind == "scalar" else "x"
+            return loaded(f"*{place}{i.detail}", self.dtypes[n])
+        if i.name == "row_size":
+            return str(self.space.length)
+        return self._applied(n, [self._value(a) for a in i.args])
+
+    def _applied(self, n: int, args: list[str]) -> str:
+        i, dtype = self.code[n], self.dtypes[n]
+        if i.name == "cast":
+            return loaded(rounded(args[0], self.dtypes[i.args[0]], dtype), dtype)
+        if i.name == "add_at":
+            added = f"add_{suffix(dtype)}({args[0]}, {args[2]})"
+            return f"j == {args[1]} ? {added} : {args[0]}"
+        of = dtype if i.name == "where" else self.dtypes[i.args[0]]
+        return f"{i.name}_{suffix(of)}({', '.join(args)})"
+
+    def _element(self, n: int) -> str:
+        """The element of an input in the loop."""
+        steps, k = self._input_steps(n), self.code[n].detail
+        if self.space.is_flat:
+            return f"in{k}[{_times('j', steps.outer[0])}]"
+        return f"x{k}[{self._index(steps.inner)}]"
+
+    def _output(self, k: int) -> str:
+        steps = self.space.steps[k]
+        if self.space.is_flat:
+            return f"out{k}[{_times('j', steps.outer[0])}]"
+        return f"y{k}[{self._index(steps.inner)}]"
+
+    def _index(self, steps: Shape) -> str:
+        if len(steps) == 1:
+            return _times("j", steps[0])
+        return " + ".join(_times(f"j{d}", s) for d, s in enumerate(steps) if s) or "0"
+
+    def _linear(self, steps: Shape) -> str:
+        """The place of position j of a row."""
+        terms, below = [], 1
+        for n, s in zip(reversed(self.space.inner), reversed(steps), strict=True):
+            part = "j" if below == 1 else f"j / {below}"
+            terms.append(f"({part}) % {n} * {s}" if len(steps) > 1 else _times("j", s))
+            below *= n
+        return " + ".join(terms)
+
+
+def _times(index: str, step: int) -> str:
+    return "0" if step == 0 else index if step == 1 else f"{index} * {step}"

@@ -1,0 +1,531 @@
+// Functions of one element in C11: what programs that are rendered to C are made of.
+//
+// name_type(x) for each function of native/common/elementwise.def and each type that it is computed
+// in: f32, f64, i32, i64, b8 (a byte, 0 or 1). They give the same bits as the native kernels where
+// nothing is contracted (-ffp-contract=off); kernels/math.h says how those of float work, and where
+// their coefficients come from.
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+// Loops whose rounds do not depend on each other: an output may be an input's very memory, never
+// shifted against it.
+#if defined(__clang__)
+#define EACH _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define EACH _Pragma("GCC ivdep")
+#else
+#define EACH
+#endif
+
+typedef float f32;
+typedef double f64;
+typedef int32_t i32;
+typedef int64_t i64;
+typedef uint8_t b8;
+
+// Comparisons and choices, for every type ---------------------------------------------------------
+
+#define COMPARISONS(T)                                                         \
+  static inline b8 equal_##T(T x, T y) { return x == y; }                      \
+  static inline b8 not_equal_##T(T x, T y) { return x != y; }                  \
+  static inline b8 less_##T(T x, T y) { return x < y; }                        \
+  static inline b8 less_equal_##T(T x, T y) { return x <= y; }                 \
+  static inline b8 greater_##T(T x, T y) { return x > y; }                     \
+  static inline b8 greater_equal_##T(T x, T y) { return x >= y; }              \
+  static inline b8 logical_and_##T(T x, T y) { return (x != 0) & (y != 0); }   \
+  static inline b8 logical_or_##T(T x, T y) { return (x != 0) | (y != 0); }    \
+  static inline b8 logical_xor_##T(T x, T y) { return (x != 0) ^ (y != 0); }   \
+  static inline b8 logical_not_##T(T x) { return x == 0; }                     \
+  static inline T relu_##T(T x) { return x < 0 ? 0 : x; }                      \
+  static inline T where_##T(b8 c, T x, T y) { return c ? x : y; }              \
+  static inline T maximum_##T(T x, T y) { return (x > y) | (x != x) ? x : y; } \
+  static inline T minimum_##T(T x, T y) { return (x < y) | (x != x) ? x : y; }
+
+COMPARISONS(f32)
+COMPARISONS(f64)
+COMPARISONS(i32)
+COMPARISONS(i64)
+COMPARISONS(b8)
+
+// bool: + is or, * is and, - is not ---------------------------------------------------------------
+
+static inline b8 bitwise_or_b8(b8 x, b8 y) { return x | y; }
+static inline b8 bitwise_and_b8(b8 x, b8 y) { return x & y; }
+static inline b8 bitwise_xor_b8(b8 x, b8 y) { return x ^ y; }
+static inline b8 invert_b8(b8 x) { return x ^ 1; }
+static inline b8 negative_b8(b8 x) { return x ^ 1; }
+static inline b8 abs_b8(b8 x) { return x; }
+static inline b8 sign_b8(b8 x) { return x; }
+static inline b8 square_b8(b8 x) { return x; }
+static inline b8 floor_b8(b8 x) { return x; }
+static inline b8 ceil_b8(b8 x) { return x; }
+static inline b8 round_b8(b8 x) { return x; }
+static inline b8 isnan_b8(b8 x) { return (void)x, 0; }
+static inline b8 isinf_b8(b8 x) { return (void)x, 0; }
+static inline b8 isfinite_b8(b8 x) { return (void)x, 1; }
+static inline b8 add_b8(b8 x, b8 y) { return x | y; }
+static inline b8 multiply_b8(b8 x, b8 y) { return x & y; }
+static inline b8 floor_divide_b8(b8 x, b8 y) { return x & y; }
+static inline b8 remainder_b8(b8 x, b8 y) { return (void)x, (void)y, 0; }
+static inline b8 power_b8(b8 x, b8 y) { return x | (y ^ 1); }
+static inline b8 left_shift_b8(b8 x, b8 y) { return (void)y, x; }
+static inline b8 right_shift_b8(b8 x, b8 y) { return x & (y ^ 1); }
+
+// Integers: they wrap around, so arithmetic is that of the unsigned type U ------------------------
+
+#define INTEGERS(T, U, WIDTH)                                                                      \
+  static inline T negative_##T(T x) { return (T)(0 - (U)x); }                                      \
+  static inline T abs_##T(T x) { return x < 0 ? negative_##T(x) : x; }                             \
+  static inline T sign_##T(T x) { return (x > 0) - (x < 0); }                                      \
+  static inline T add_##T(T x, T y) { return (T)((U)x + (U)y); }                                   \
+  static inline T subtract_##T(T x, T y) { return (T)((U)x - (U)y); }                              \
+  static inline T multiply_##T(T x, T y) { return (T)((U)x * (U)y); }                              \
+  static inline T square_##T(T x) { return multiply_##T(x, x); }                                   \
+  static inline T floor_##T(T x) { return x; }                                                     \
+  static inline T ceil_##T(T x) { return x; }                                                      \
+  static inline T round_##T(T x) { return x; }                                                     \
+  static inline b8 isnan_##T(T x) { return (void)x, 0; }                                           \
+  static inline b8 isinf_##T(T x) { return (void)x, 0; }                                           \
+  static inline b8 isfinite_##T(T x) { return (void)x, 1; }                                        \
+  static inline T invert_##T(T x) { return ~x; }                                                   \
+  static inline T bitwise_and_##T(T x, T y) { return x & y; }                                      \
+  static inline T bitwise_or_##T(T x, T y) { return x | y; }                                       \
+  static inline T bitwise_xor_##T(T x, T y) { return x ^ y; }                                      \
+  static inline T left_shift_##T(T x, T y) {                                                       \
+    return y >= 0 && y < WIDTH ? (T)((U)x << (y & (WIDTH - 1))) : 0;                               \
+  }                                                                                                \
+  static inline T right_shift_##T(T x, T y) { return x >> (y >= 0 && y < WIDTH ? y : WIDTH - 1); } \
+  static inline T floor_divide_##T(T x, T y) { /* rounds down; x / 0 is 0 */                       \
+    const T divisor = y == 0 || y == -1 ? 1 : y, quotient = x / divisor;                           \
+    const int rounds_up = quotient * divisor != x && (x < 0) != (divisor < 0);                     \
+    return y == 0 ? 0 : y == -1 ? negative_##T(x) : quotient - rounds_up;                          \
+  }                                                                                                \
+  static inline T remainder_##T(T x, T y) {                                                        \
+    const T divisor = y == 0 || y == -1 ? 1 : y, rest = x % divisor;                               \
+    return rest != 0 && (rest < 0) != (divisor < 0) ? rest + divisor : rest;                       \
+  }                                                                                                \
+  static inline T power_##T(T x, T y) { /* by squaring */                                          \
+    if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 != 0 ? -1 : 1) : 0;                            \
+    T result = 1;                                                                                  \
+    for (; y > 0; y >>= 1, x = multiply_##T(x, x)) {                                               \
+      if (y & 1) result = multiply_##T(result, x);                                                 \
+    }                                                                                              \
+    return result;                                                                                 \
+  }
+
+INTEGERS(i32, uint32_t, 32)
+INTEGERS(i64, uint64_t, 64)
+
+// Floating: what is exact, or the C library's. S ends the library's names -------------------------
+
+#define FLOATS(T, S)                                                                 \
+  static inline T negative_##T(T x) { return -x; }                                   \
+  static inline T abs_##T(T x) { return fabs##S(x); }                                \
+  static inline T sign_##T(T x) { return x != x ? x : (T)((x > 0) - (x < 0)); }      \
+  static inline T square_##T(T x) { return x * x; }                                  \
+  static inline T floor_##T(T x) { return floor##S(x); }                             \
+  static inline T ceil_##T(T x) { return ceil##S(x); }                               \
+  static inline T round_##T(T x) { return rint##S(x); }                              \
+  static inline T sqrt_##T(T x) { return sqrt##S(x); }                               \
+  static inline T rsqrt_##T(T x) { return (T)1 / sqrt##S(x); }                       \
+  static inline b8 isnan_##T(T x) { return x != x; }                                 \
+  static inline b8 isinf_##T(T x) { return fabs##S(x) == (T)INFINITY; }              \
+  static inline b8 isfinite_##T(T x) { return x == x && fabs##S(x) != (T)INFINITY; } \
+  static inline T add_##T(T x, T y) { return x + y; }                                \
+  static inline T subtract_##T(T x, T y) { return x - y; }                           \
+  static inline T multiply_##T(T x, T y) { return x * y; }                           \
+  static inline T divide_##T(T x, T y) { return x / y; }                             \
+  static inline T remainder_##T(T x, T y) { /* has the sign of the divisor */        \
+    const T rest = fmod##S(x, y);                                                    \
+    if (y == 0) return rest;                                                         \
+    if (rest == 0) return copysign##S(0, y);                                         \
+    return (rest < 0) != (y < 0) ? rest + y : rest;                                  \
+  }                                                                                  \
+  static inline T floor_divide_##T(T x, T y) {                                       \
+    if (y == 0) return x / y;                                                        \
+    const T rest = fmod##S(x, y);                                                    \
+    T quotient = (x - rest) / y;                                                     \
+    if (rest != 0 && (rest < 0) != (y < 0)) quotient -= 1;                           \
+    if (quotient == 0) return copysign##S(0, x / y);                                 \
+    const T down = floor##S(quotient);                                               \
+    return quotient - down > (T)0.5 ? down + 1 : down;                               \
+  }
+
+FLOATS(f32, f)
+FLOATS(f64, )
+
+#define LIBRARY(name) \
+  static inline f64 name##_f64(f64 x) { return name(x); }
+
+LIBRARY(exp)
+LIBRARY(log)
+LIBRARY(log1p)
+LIBRARY(expm1)
+LIBRARY(tanh)
+LIBRARY(sin)
+LIBRARY(cos)
+LIBRARY(tan)
+LIBRARY(sinh)
+LIBRARY(cosh)
+LIBRARY(erf)
+static inline f64 power_f64(f64 x, f64 y) { return pow(x, y); }
+static inline f64 sigmoid_f64(f64 x) {
+  const f64 e = exp(-fabs(x));
+  return (x < 0 ? e : 1.0) / (1.0 + e);
+}
+
+// float: functions of our own ---------------------------------------------------------------------
+
+static inline uint32_t bits_of(f32 x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+static inline f32 float_of(uint32_t bits) {
+  f32 x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+static inline uint64_t long_bits_of(f64 x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+static inline f64 double_of(uint64_t bits) {
+  f64 x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+#define ROUND_FLOAT 12582912.0f          // 1.5 * 2^23: adding it rounds to a whole number
+#define ROUND_DOUBLE 6755399441055744.0  // 1.5 * 2^52
+
+static inline f32 power_of_two(i32 n) { return float_of((uint32_t)(n + 127) << 23); }
+
+static inline f32 clamped(f32 x, f32 least, f32 most) {  // NaN stays NaN
+  const f32 below = x > most ? most : x;
+  return below < least ? least : below;
+}
+
+// x = n ln(2) + r, n whole and |r| <= ln(2) / 2.
+typedef struct {
+  f32 r;
+  i32 n;
+} Reduced;
+
+static inline Reduced by_log2(f32 x) {
+  const f32 shifted = fmaf(x, 1.44269504f, ROUND_FLOAT), n = shifted - ROUND_FLOAT;
+  const f32 high = fmaf(n, -0.693359375f, x);
+  const Reduced result = {fmaf(n, 2.12194440e-4f, high),
+                          (i32)(bits_of(shifted) - bits_of(ROUND_FLOAT))};
+  return result;
+}
+
+// (e^r - 1 - r) / r^2
+static inline f32 exp_tail(f32 r) {
+  f32 p = fmaf(1.979014050e-04f, r, 1.394486870e-03f);
+  p = fmaf(p, r, 8.333498612e-03f);
+  p = fmaf(p, r, 4.166629165e-02f);
+  p = fmaf(p, r, 1.666666567e-01f);
+  return fmaf(p, r, 5.000000000e-01f);
+}
+
+static inline f32 exp_f32(f32 x) {
+  const Reduced a = by_log2(clamped(x, -105.0f, 89.0f));
+  const f32 e = fmaf(exp_tail(a.r) * a.r, a.r, a.r) + 1.0f;
+  const i32 half = a.n >> 1;
+  return e * power_of_two(half) * power_of_two(a.n - half);
+}
+
+static inline f32 expm1_f32(f32 x) {
+  const Reduced a = by_log2(clamped(x, -30.0f, 89.0f));
+  f32 p = fmaf(1.991385361e-04f, a.r, 1.394122024e-03f);
+  p = fmaf(p, a.r, 8.333273232e-03f);
+  p = fmaf(p, a.r, 4.166635126e-02f);
+  p = fmaf(p, a.r, 1.666666716e-01f);
+  p = fmaf(p, a.r, 5.000000000e-01f);
+  const f32 e = fmaf(p * a.r, a.r, a.r), half = power_of_two(a.n - 1);
+  const f32 y = fmaf(e, half, half - 0.5f) * 2.0f;
+  return fabsf(x) < 1e-7f ? x : a.n == 0 ? e : y;
+}
+
+// ln(2^n (1 + f)) for 1 + f in [sqrt(1/2), sqrt(2)).
+static inline f32 log_of(f32 n, f32 f) {
+  const f32 z = f * f;
+  f32 p = fmaf(6.746601313e-02f, f, -1.167564094e-01f);
+  p = fmaf(p, f, 1.188817471e-01f);
+  p = fmaf(p, f, -1.240559146e-01f);
+  p = fmaf(p, f, 1.421955079e-01f);
+  p = fmaf(p, f, -1.666799635e-01f);
+  p = fmaf(p, f, 2.000211924e-01f);
+  p = fmaf(p, f, -2.500000894e-01f);
+  p = fmaf(p, f, 3.333331347e-01f);
+  const f32 tail = fmaf(n, -2.12194440e-4f, fmaf(p * f, z, -0.5f * z));
+  return fmaf(n, 0.693359375f, f + tail);
+}
+
+static inline f32 log_or_edge(f32 x, f32 inside) {
+  const f32 edge = x == 0 ? -INFINITY : x < 0 ? NAN : x;
+  return (x > 0) & (x < INFINITY) ? inside : edge;
+}
+
+static inline f32 log_f32(f32 x) {
+  const int is_subnormal = x < 1.17549435e-38f;
+  const f32 normal = is_subnormal ? x * 8388608.0f : x;  // times 2^23
+  const i32 exponent = (i32)(bits_of(normal) - bits_of(0.70710678f)) >> 23;
+  const f32 n = (f32)(exponent - (is_subnormal ? 23 : 0));
+  const f32 f = float_of(bits_of(normal) - ((uint32_t)exponent << 23)) - 1.0f;
+  return log_or_edge(x, log_of(n, f));
+}
+
+static inline f32 log1p_f32(f32 x) {
+  const f32 u = 1.0f + x, c = x > 1.0f ? 1.0f - (u - x) : x - (u - 1.0f);
+  const i32 exponent = (i32)(bits_of(u) - bits_of(0.70710678f)) >> 23;
+  const uint32_t scale = (uint32_t)exponent << 23;
+  const f32 f = float_of(bits_of(u) - scale) - 1.0f;
+  const f32 correction = exponent > 60 ? 0.0f : c * float_of(bits_of(1.0f) - scale);
+  const f32 y = log_of((f32)exponent, f + correction);
+  return x == 0 ? x : log_or_edge(u, y);
+}
+
+static inline f32 tanh_f32(f32 x) {
+  const f32 a = fabsf(x), z = x * x;
+  f32 p = fmaf(-5.679303780e-03f, z, 2.061812207e-02f);
+  p = fmaf(p, z, -5.373400077e-02f);
+  p = fmaf(p, z, 1.333138347e-01f);
+  p = fmaf(p, z, -3.333328068e-01f);
+  const f32 near = fmaf(p * z, x, x), far = 1.0f - 2.0f / (exp_f32(a + a) + 1.0f);
+  return copysignf(a < 0.625f ? near : far, x);
+}
+
+static inline f32 sigmoid_f32(f32 x) {
+  const f32 e = exp_f32(-fabsf(x)), sum = 1.0f + e, lost = e - (sum - 1.0f);
+  const f32 y = (x < 0 ? e : 1.0f) / sum;
+  return fmaf(-y, lost * fmaf(e, -0.5f, 1.0f), y);
+}
+
+static inline f32 erf_f32(f32 x) {
+  const f32 a = fabsf(x), z = x * x, b = a > 4.0f ? 4.0f : a;
+  f32 p = fmaf(-5.953739164e-04f, z, 4.985940177e-03f);
+  p = fmaf(p, z, -2.676171996e-02f);
+  p = fmaf(p, z, 1.128168255e-01f);
+  p = fmaf(p, z, -3.761247993e-01f);
+  p = fmaf(p, z, 1.283791512e-01f);
+  f32 q = fmaf(1.123147013e-05f, b, -3.228054265e-04f);
+  q = fmaf(q, b, 3.642465221e-03f);
+  q = fmaf(q, b, -2.376207523e-02f);
+  q = fmaf(q, b, 1.062368900e-01f);
+  q = fmaf(q, b, 6.351513267e-01f);
+  q = fmaf(q, b, 1.286484897e-01f);
+  const Reduced r = by_log2(-fmaf(q, b, b));
+  const f32 scale = power_of_two(r.n);
+  const f32 far = 1.0f - fmaf(fmaf(exp_tail(r.r) * r.r, r.r, r.r), scale, scale);
+  return a < 0.92f ? fmaf(p, x, x) : x != x ? x : copysignf(far, x);
+}
+
+// e^x for |x| <= 700, in double.
+static inline f64 exp_in_double(f64 x) {
+  const f64 shifted = x * 1.4426950408889634 + ROUND_DOUBLE, n = shifted - ROUND_DOUBLE;
+  const f64 r = (x - n * 0.69314718036912382) - n * 1.9082149292705877e-10;
+  f64 p = 2.48879432698707248e-05 * r + 1.99095056653254967e-04;
+  p = p * r + 1.38887957080963825e-03;
+  p = p * r + 8.33328086901073684e-03;
+  p = p * r + 4.16666670587029844e-02;
+  p = p * r + 1.66666667880204011e-01;
+  p = p * r + 4.99999999995121180e-01;
+  const f64 e = 1.0 + (r + r * r * p);
+  return double_of(long_bits_of(e) + (long_bits_of(shifted) << 52));
+}
+
+static inline f32 sinh_f32(f32 x) {
+  const f64 a = (f64)clamped(x, -100.0f, 100.0f), e = exp_in_double(a);
+  const f64 near = a + a * a * a * (1.0 / 6);
+  return (f32)(fabsf(x) < 1e-3f ? near : 0.5 * (e - 1.0 / e));
+}
+
+static inline f32 cosh_f32(f32 x) {
+  const f64 e = exp_in_double((f64)clamped(x, -100.0f, 100.0f));
+  return (f32)(0.5 * (e + 1.0 / e));
+}
+
+typedef struct {
+  f64 sine, cosine;   // of x - n pi / 2
+  uint64_t quadrant;  // n
+} Angle;
+
+#define LARGEST_ANGLE 1048576.0f  // above it the C library's sin, cos and tan are used
+
+static inline Angle by_quadrant(f32 x) {
+  const f64 a = (f64)x, shifted = a * 0.63661977236758134 + ROUND_DOUBLE;
+  const f64 n = shifted - ROUND_DOUBLE;
+  const f64 r = (a - n * 1.5707963267341256) - n * 6.0771005065061922e-11, z = r * r;
+  f64 s = -2.47587704622004151e-08 * z + 2.75553184752839242e-06;
+  s = s * z + -1.98412636404830605e-04;
+  s = s * z + 8.33333332494241852e-03;
+  s = s * z + -1.66666666666297730e-01;
+  f64 c = 2.06426434655014379e-09 * z + -2.75554858539381312e-07;
+  c = c * z + 2.48015805128166451e-05;
+  c = c * z + -1.38888888772084476e-03;
+  c = c * z + 4.16666666665938962e-02;
+  const Angle result = {r + r * z * s, 1.0 - 0.5 * z + z * z * c, long_bits_of(shifted)};
+  return result;
+}
+
+static inline f32 sin_f32(f32 x) {
+  if (fabsf(x) > LARGEST_ANGLE) return (f32)sin((f64)x);
+  const Angle a = by_quadrant(x);
+  const f64 y = (a.quadrant & 1) != 0 ? a.cosine : a.sine;
+  return x == 0 ? x : (f32)((a.quadrant & 2) != 0 ? -y : y);
+}
+
+static inline f32 cos_f32(f32 x) {
+  if (fabsf(x) > LARGEST_ANGLE) return (f32)cos((f64)x);
+  const Angle a = by_quadrant(x);
+  const f64 y = (a.quadrant & 1) != 0 ? a.sine : a.cosine;
+  return (f32)(((a.quadrant + 1) & 2) != 0 ? -y : y);
+}
+
+static inline f32 tan_f32(f32 x) {
+  if (fabsf(x) > LARGEST_ANGLE) return (f32)tan((f64)x);
+  const Angle a = by_quadrant(x);
+  const int is_odd = (a.quadrant & 1) != 0;
+  const f64 y = (is_odd ? -a.cosine : a.sine) / (is_odd ? a.sine : a.cosine);
+  return x == 0 ? x : (f32)y;
+}
+
+// log2 x for x in (0, inf), in double.
+static inline f64 log2_in_double(f64 x) {
+  const uint64_t root_half = 0x3fe6a09e667f3bcd, bias = 1023;
+  const uint64_t exponent = (long_bits_of(x) - root_half + (bias << 52)) >> 52;
+  const f64 m = double_of(long_bits_of(x) - ((exponent - bias) << 52));
+  const f64 s = (m - 1.0) / (m + 1.0), u = s * s;
+  f64 p = 8.41307921614014159e-02 * u + 9.06156609167168142e-02;
+  p = p * u + 1.11116932001621552e-01;
+  p = p * u + 1.42857084768866910e-01;
+  p = p * u + 2.00000000264842936e-01;
+  p = p * u + 3.33333333332936854e-01;
+  const f64 n = (f64)((i32)exponent - 1023);
+  return n + (s + s * u * p) * 2.8853900817779268;  // 2 / ln 2
+}
+
+static inline f32 power_f32(f32 x, f32 y) {
+  const f32 a = fabsf(x), half = 0.5f * y;
+  const f64 far = a == 0 ? -1e300 : 1e300;
+  const f64 logarithm = (a > 0) & (a < INFINITY) ? log2_in_double((f64)a) : far;
+  const f64 product = (f64)y * logarithm, above = product > 300 ? 300.0 : product;
+  const f64 t = above < -300 ? -300.0 : above;
+  const f32 e = (f32)exp_in_double(t * 0.69314718055994531);
+  const int is_whole = floorf(y) == y, is_odd = is_whole & (floorf(half) != half);
+  const int is_undefined = (x < 0) & (a < INFINITY) & !is_whole;
+  const f32 numeric = is_undefined ? NAN : is_odd ? copysignf(e, x) : e;
+  const f32 result = (x != x) | (y != y) ? x + y : numeric;
+  const int is_one = (y == 0) | (x == 1) | ((a == 1) & (fabsf(y) == INFINITY));
+  return is_one ? 1.0f : result;
+}
+
+// Casts: NumPy's astype. load_... widens what is stored, store_..._from_... rounds to it ----------
+
+static inline f32 load_bf16(uint16_t bits) { return float_of((uint32_t)bits << 16); }
+
+static inline f32 load_f16(uint16_t bits) {
+  const uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
+  const uint32_t magnitude = (uint32_t)(bits & 0x7fff) << 13, exponent = magnitude & 0x0f800000;
+  const uint32_t normal = magnitude + (112u << 23), special = magnitude + (224u << 23);
+  const f32 subnormal = float_of(normal + (1u << 23)) - float_of(113u << 23);
+  const uint32_t finite = exponent == 0 ? bits_of(subnormal) : normal;
+  return float_of(sign | (exponent == 0x0f800000 ? special : finite));
+}
+
+static inline uint16_t bf16_of_f32(f32 x) {
+  const uint32_t bits = bits_of(x), rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return (uint16_t)(x == x ? rounded : (bits >> 16) | 0x7fc0);
+}
+
+static inline uint16_t f16_of_f32(f32 x) {
+  const uint32_t sign = bits_of(x) & 0x80000000, magnitude = bits_of(x) ^ sign;
+  const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+  const uint32_t normal = (magnitude - (112u << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  const uint32_t finite = magnitude < (113u << 23) ? subnormal : normal;
+  const uint32_t nan = 0x7e00 | ((magnitude >> 13) & 0x3ff);
+  const uint32_t special = magnitude > 0x7f800000 ? nan : 0x7c00;
+  return (uint16_t)((magnitude >= (143u << 23) ? special : finite) | (sign >> 16));
+}
+
+// What no integer holds, and NaN, becomes the lowest one.
+#define TRUNCATIONS(F)                                                                        \
+  static inline i32 i32_of_##F(F x) {                                                         \
+    return (i32)((x >= (F) - 2147483648.0) & (x < (F)2147483648.0) ? x : (F) - 2147483648.0); \
+  }                                                                                           \
+  static inline i64 i64_of_##F(F x) {                                                         \
+    const F limit = (F)9223372036854775808.0;                                                 \
+    return (i64)((x >= -limit) & (x < limit) ? x : -limit);                                   \
+  }
+
+TRUNCATIONS(f32)
+TRUNCATIONS(f64)
+
+// Reductions of a row -----------------------------------------------------------------------------
+
+// Element i of a block of `block` elements goes to lane i % LANES, the lanes meet in a tree, and
+// blocks are combined in the type TOTAL: the order of the native kernels.
+#define REDUCTION(name, T, TOTAL, LANES, IDENTITY)                                              \
+  static inline T row_##name##_##T(const T* x, i64 n, i64 block) {                              \
+    TOTAL total = IDENTITY;                                                                     \
+    for (i64 start = 0; start < n; start += block) {                                            \
+      const i64 m = n - start < block ? n - start : block;                                      \
+      T lanes[LANES];                                                                           \
+      for (int l = 0; l < LANES; ++l) lanes[l] = IDENTITY;                                      \
+      i64 i = 0;                                                                                \
+      for (; i + LANES <= m; i += LANES) {                                                      \
+        for (int l = 0; l < LANES; ++l) lanes[l] = name##_step_##T(lanes[l], x[start + i + l]); \
+      }                                                                                         \
+      for (int l = 0; i + l < m; ++l) lanes[l] = name##_step_##T(lanes[l], x[start + i + l]);   \
+      for (int half = LANES / 2; half > 0; half /= 2) {                                         \
+        for (int l = 0; l < half; ++l) lanes[l] = name##_step_##T(lanes[l], lanes[l + half]);   \
+      }                                                                                         \
+      total = name##_step_##TOTAL(total, (TOTAL)lanes[0]);                                      \
+    }                                                                                           \
+    return (T)total;                                                                            \
+  }
+
+#define STEPS(T)                                                                \
+  static inline T sum_step_##T(T a, T b) { return add_##T(a, b); }              \
+  static inline T prod_step_##T(T a, T b) { return multiply_##T(a, b); }        \
+  static inline T max_step_##T(T a, T b) { return (b > a) | (b != b) ? b : a; } \
+  static inline T min_step_##T(T a, T b) { return (b < a) | (b != b) ? b : a; }
+
+STEPS(f32)
+STEPS(f64)
+STEPS(i32)
+STEPS(i64)
+STEPS(b8)
+
+REDUCTION(sum, f32, f64, 64, 0)
+REDUCTION(sum, f64, f64, 32, 0)
+REDUCTION(sum, i32, i32, 64, 0)
+REDUCTION(sum, i64, i64, 32, 0)
+REDUCTION(max, f32, f32, 64, -INFINITY)
+REDUCTION(max, f64, f64, 32, -INFINITY)
+REDUCTION(max, i32, i32, 64, INT32_MIN)
+REDUCTION(max, i64, i64, 32, INT64_MIN)
+REDUCTION(max, b8, b8, 256, 0)
+REDUCTION(min, f32, f32, 64, INFINITY)
+REDUCTION(min, f64, f64, 32, INFINITY)
+REDUCTION(min, i32, i32, 64, INT32_MAX)
+REDUCTION(min, i64, i64, 32, INT64_MAX)
+REDUCTION(min, b8, b8, 256, 1)
+
+#define PRODUCT(T, TOTAL)                                                      \
+  static inline T row_prod_##T(const T* x, i64 n, i64 block) {                 \
+    (void)block;                                                               \
+    TOTAL total = 1;                                                           \
+    for (i64 i = 0; i < n; ++i) total = prod_step_##TOTAL(total, (TOTAL)x[i]); \
+    return (T)total;                                                           \
+  }
+
+PRODUCT(f32, f64)
+PRODUCT(f64, f64)
+PRODUCT(i32, i32)
+PRODUCT(i64, i64)

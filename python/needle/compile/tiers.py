@@ -1,0 +1,228 @@
+"""The second tier: tile programs of a compiled function, rendered to C and swapped in.
+
+A function starts on tile programs, which need no compiler. With NEEDLE_JIT=auto, once it has run
+for a while, the time of each kernel is taken; those that matter are built in the background, tried,
+and kept where they are faster. With NEEDLE_JIT=native all are built before the first run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .. import config
+from .._native import Sequence
+from . import c_build
+from .c_source import Rendered, elements_header, render
+from .c_space import NotRendered, space_of
+from .graph import Node
+from .memory import Plan
+
+HOT_SECONDS = 1.0  # a function that ran for so long is worth a second of compiling
+SHARE = 0.01  # of a call's time: kernels below it stay as they are
+TRIALS = 5  # timed calls, of which the fastest counts
+MARGIN = 0.97  # built kernels must be at least so much faster
+GRAIN = 32768  # elements in one piece of the thread pool's work
+MOST_PIECES = 32  # that column sums are made of
+
+
+class Piece(NamedTuple):
+    """One call of a rendered function: its operands in the graph, and how the work is cut."""
+
+    rendered: Rendered
+    outs: tuple[Any, ...]
+    ins: tuple[Any, ...]
+    grain: int
+
+
+class Built(NamedTuple):
+    """A node's calls, and the addresses of their functions and of what finishes them."""
+
+    pieces: list[Piece]
+    addresses: list[tuple[int, int]]
+
+    @property
+    def source(self) -> str:
+        return "\n".join(dict.fromkeys(piece.rendered.source for piece in self.pieces))
+
+    def launch(self, kernels: Any, array: Callable[[Any], Any]) -> None:
+        """Make the calls, on arrays in the places of operands."""
+        calls = []
+        for piece, (run, finish) in zip(self.pieces, self.addresses, strict=True):
+            outs, ins = map(array, piece.outs), map(array, piece.ins)
+            space, columns = piece.rendered.space, piece.rendered.columns
+            calls.append((run, finish, tuple(outs), tuple(ins), space.rows, piece.grain, columns))
+        kernels.run_compiled(tuple(calls))
+
+
+# Rendering and building --------------------------------------------------------------------------
+
+
+def rendered_calls(node: Node, name: str) -> list[Piece]:
+    """The calls of a node as C functions; raises NotRendered for what has no C form."""
+    if node.kernel not in ("run", "run_each"):
+        raise NotRendered("it is no tile program")
+    typed = node.args[0]
+    calls = [node.args[1:3]] if node.kernel == "run" else node.args[1]
+    inner = node.args[3] if node.kernel == "run" else 0
+    found: dict[Any, Rendered] = {}
+    pieces = []
+    for outs, ins in calls:
+        space = space_of(typed, outs, ins, inner)
+        shared = space.steps if space.is_flat else space  # the same function for any size
+        if shared not in found:
+            found[shared] = render(f"{name}_{len(found)}", typed, space)
+        same = found[shared]
+        rendered = Rendered(same.name, same.source, space, same.columns)
+        pieces.append(Piece(rendered, outs, ins, _grain(rendered)))
+    return pieces
+
+
+def _grain(rendered: Rendered) -> int:
+    rows = rendered.space.rows
+    grain = max(1, GRAIN // rendered.space.length)
+    return max(grain, -(-rows // MOST_PIECES)) if rendered.columns else grain
+
+
+def build(nodes: list[Node]) -> dict[int, Built]:
+    """Build what can be built of these nodes; by id."""
+    pieces: dict[int, list[Piece]] = {}
+    names: dict[str, str] = {}  # equal functions, apart from their names, are one
+    for node in nodes:
+        try:
+            pieces[id(node)] = rendered_calls(node, f"k{len(pieces)}")
+        except NotRendered:
+            continue
+    sources = [piece.rendered for calls in pieces.values() for piece in calls]
+    for rendered in sources:
+        names.setdefault(rendered.name, rendered.source)
+    if not names:
+        return {}
+    library = c_build.library("\n".join([elements_header(), *names.values()]))
+    return {
+        key: Built(calls, [_addresses(library, piece.rendered) for piece in calls])
+        for key, calls in pieces.items()
+    }
+
+
+def _addresses(library: Any, rendered: Rendered) -> tuple[int, int]:
+    def address(name: str) -> int:
+        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+
+    finish = address(f"{rendered.name}_finish") if rendered.columns else 0
+    return address(rendered.name), finish
+
+
+# Swapping ----------------------------------------------------------------------------------------
+
+
+class Tiered:
+    """The calls of a plan as a native sequence, which gets faster with use."""
+
+    def __init__(self, plan: Plan, record: Callable[[Plan, dict[int, Built]], Sequence]):
+        self._plan = plan
+        self._record = record
+        self.built: dict[int, Built] = {}  # by id of the node: what is swapped in
+        if config.JIT == "native":
+            self.built = build(plan.nodes)
+        self._sequence = record(plan, self.built)
+        has_programs = any(node.kernel in ("run", "run_each") for node in plan.nodes)
+        self._upgrade = Upgrade(self) if config.JIT == "auto" and has_programs else None
+
+    def __len__(self) -> int:
+        return len(self._sequence)
+
+    def run(self, buffers: list[Any]) -> None:
+        if self._upgrade is None:
+            self._sequence.run(buffers)
+        else:
+            self._upgrade.run(buffers)
+
+    def run_timed(self, buffers: list[Any]) -> list[float]:
+        return self._sequence.run_timed(buffers)
+
+    def use(self, built: dict[int, Built]) -> None:
+        """From now on, run these nodes built, and the others as tile programs."""
+        if built.keys() != self.built.keys():
+            self._sequence = self._record(self._plan, built)
+            self.built = built
+
+
+class Upgrade:
+    """Watches a function become hot, has its kernels built, and keeps those that are faster."""
+
+    def __init__(self, calls: Tiered):
+        self._calls = calls
+        self._busy = threading.Lock()
+        self._seconds = 0.0
+        self._trial: Trial | None = None
+
+    def run(self, buffers: list[Any]) -> None:
+        if self._trial is None or not self._busy.acquire(blocking=False):
+            start = time.perf_counter()
+            self._calls._sequence.run(buffers)
+            self._seconds += time.perf_counter() - start
+            if self._seconds > HOT_SECONDS and self._trial is None:
+                self._trial = Trial(self._calls)
+            return
+        try:
+            if not self._trial.run(buffers):
+                self._calls._upgrade = None  # settled
+        finally:
+            self._busy.release()
+
+
+class Trial:
+    """Timed calls of both tiers, and the building in between."""
+
+    def __init__(self, calls: Tiered):
+        self._calls = calls
+        self._times: dict[str, list[list[float]]] = {"tile": [], "built": []}
+        self._candidates: dict[int, Built] = {}
+        self._candidate: Sequence | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, buffers: list[Any]) -> bool:
+        """Make a call; False when there is nothing left to find out."""
+        if len(self._times["tile"]) < TRIALS:
+            self._times["tile"].append(self._calls._sequence.run_timed(buffers))
+            return True
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._build, daemon=True, name="needle-build")
+            self._thread.start()
+        if self._thread.is_alive():
+            self._calls._sequence.run(buffers)
+            return True
+        if not self._candidates:
+            self._calls._sequence.run(buffers)
+            return False
+        if self._candidate is None:
+            self._candidate = self._calls._record(self._calls._plan, self._candidates)
+        self._times["built"].append(self._candidate.run_timed(buffers))
+        if len(self._times["built"]) < TRIALS:
+            return True
+        self._calls.use(self._faster())
+        return False
+
+    def _fastest(self, tier: str) -> list[float]:
+        return [min(times) for times in zip(*self._times[tier], strict=True)]
+
+    def _build(self) -> None:
+        """On a thread of its own: the compiler is another process."""
+        times = self._fastest("tile")
+        nodes = zip(self._calls._plan.nodes, times, strict=True)
+        hot = [node for node, seconds in nodes if seconds >= SHARE * sum(times)]
+        try:
+            self._candidates = build(hot)
+        except (c_build.BuildError, OSError):
+            self._candidates = {}  # without a compiler or a cache, tile programs do
+
+    def _faster(self) -> dict[int, Built]:
+        both = zip(
+            self._calls._plan.nodes, self._fastest("tile"), self._fastest("built"), strict=True
+        )
+        won = {id(node) for node, tile, built in both if built < MARGIN * tile}
+        return {key: built for key, built in self._candidates.items() if key in won}

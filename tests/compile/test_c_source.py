@@ -1,0 +1,196 @@
+"""Programs rendered to C: every function on every type, every layout, against the interpreter."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import needle as ndl
+from needle.backend import program as p
+from needle.backend.instructions import ProgramError
+from needle.backend.reference import BINARY, UNARY
+from needle.compile import c_build, c_source, c_space, tiers
+from needle.dtype import DTYPES, bool_, float32, float64, int32, int64
+from needle.ndarray.array import empty, from_numpy
+
+pytestmark = pytest.mark.skipif(c_build.compiler() is None, reason="needs a C compiler")
+CPU = ndl.cpu()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(c_build.config, "CACHE", str(tmp_path_factory.getbasetemp() / "kernels"))
+
+
+class Both:
+    """Programs to run twice: by the interpreter, and all built as one library."""
+
+    def __init__(self):
+        self.calls = []
+
+    def add(self, typed, outs, ins, inner, note):
+        space = c_space.space_of(typed, outs, ins, inner)
+        rendered = c_source.render(f"k{len(self.calls)}", typed, space)
+        self.calls.append((typed, rendered, outs, ins, inner, note))
+
+    def run(self):
+        """(note, interpreted outputs, built outputs) of every call."""
+        sources = [rendered.source for _, rendered, *_ in self.calls]
+        library = c_build.library("\n".join([c_source.elements_header(), *sources]))
+        for typed, rendered, outs, ins, inner, note in self.calls:
+            CPU.mod.run(typed, outs, ins, inner)
+            interpreted = [bits(out) for out in outs]
+            for out in outs:
+                CPU.mod.fill(out, 0)
+            piece = tiers.Piece(rendered, outs, ins, tiers._grain(rendered))
+            addresses = tiers._addresses(library, rendered)
+            tiers.Built([piece], [addresses]).launch(CPU.mod, lambda x: x)
+            yield note, interpreted, [bits(out) for out in outs]
+
+
+def bits(array):
+    """The elements; NaNs are all the same."""
+    found = array.numpy()
+    return np.nan_to_num(found, nan=123.0) if found.dtype.kind == "f" else found
+
+
+def numbers(dtype, rng, n=3000):
+    """Ordinary numbers and the edges of a dtype."""
+    if dtype == "bool":
+        return rng.random(n) > 0.5
+    if dtype.is_integer:
+        info = np.iinfo(dtype.storage)
+        near = rng.integers(max(info.min, -9), 10, n)
+        return np.where(rng.random(n) < 0.9, near, info.max).astype(dtype.storage)
+    usual = rng.standard_normal(n) * 10.0 ** rng.integers(-3, 3, n)
+    edges = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 1e-40, 88.0, -104.0, 3e6]
+    usual[: len(edges)] = edges
+    return usual
+
+
+def array(values, dtype):
+    with np.errstate(over="ignore", invalid="ignore"):
+        return from_numpy(np.ascontiguousarray(values), dtype, CPU)
+
+
+def test_every_function_gives_the_same_bits():
+    rng = np.random.default_rng(0)
+    both = Both()
+    for name, count in [*((n, 1) for n in UNARY), *((n, 2) for n in BINARY)]:
+        for dtype in (float32, float64, int32, int64, bool_):
+            arguments = ["x", "y"][:count]
+            function = p.trace(lambda *x, name=name: p.apply(name, *x), name, arguments)
+            try:
+                typed = function.for_dtypes((dtype,) * count)
+                ins = [array(numbers(dtype, rng), dtype) for _ in range(count)]
+                outs = [empty(ins[0].shape, typed.outputs[0], CPU)]
+                CPU.mod.run(typed, outs, ins, 1)
+            except (ProgramError, ValueError):
+                continue  # it has no meaning for this type
+            both.add(typed, outs, ins, 1, (name, str(dtype)))
+    assert len(both.calls) > 150
+    for note, interpreted, built in both.run():
+        np.testing.assert_array_equal(interpreted[0], built[0], str(note))
+
+
+def test_casts_give_the_same_bits():
+    rng = np.random.default_rng(1)
+    both = Both()
+    for source in DTYPES:
+        for target in DTYPES:
+            typed = p.trace(lambda x, t=target: p.cast(x, t), "cast", ["x"]).for_dtypes((source,))
+            x = array(numbers(source, rng), source)
+            if source == "float64" and target in ("float16", "bfloat16"):
+                with pytest.raises(c_space.NotRendered):
+                    both.add(typed, [empty(x.shape, target, CPU)], [x], 1, None)
+                continue
+            both.add(typed, [empty(x.shape, target, CPU)], [x], 1, (str(source), str(target)))
+    for note, interpreted, built in both.run():
+        np.testing.assert_array_equal(interpreted[0], built[0], str(note))
+
+
+@p.program
+def rows(x: p.Value, w: p.Value, index: p.Row, scale: p.Scalar):
+    total = p.row_sum(x)
+    centred = x - total / 7
+    e = p.exp(centred - p.row_max(centred))
+    y = e / p.row_sum(e) * w * scale
+    at = p.gather(y, index)
+    return p.add_at(y, index, at), total, p.row_min(y) + at, p.column_sum(y)
+
+
+layouts = st.sampled_from(["plain", "transposed", "flipped", "spread"])
+
+
+def laid_out(values, layout):
+    """The same elements in another layout."""
+    made = array(values, float32)
+    if layout == "transposed":
+        return array(values.swapaxes(-1, -2), float32).permute(
+            (*range(values.ndim - 2), values.ndim - 1, values.ndim - 2)
+        )
+    if layout == "flipped":
+        return array(values[..., ::-1], float32).flip((values.ndim - 1,))
+    if layout == "spread":
+        wide = array(np.repeat(values, 2, -1), float32)
+        return wide[tuple([slice(None)] * (values.ndim - 1) + [slice(None, None, 2)])]
+    return made
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.tuples(*(st.sampled_from(sizes) for sizes in ([1, 3], [1, 7], [1, 5, 64, 1300]))),
+    layouts, layouts, st.integers(1, 2),
+)  # fmt: skip
+def test_rows_of_any_layout(shape, of_input, of_output, inner):
+    rng = np.random.default_rng(0)
+    cut = 3 - inner
+    row, column = (*shape[:cut], *[1] * inner), (*[1] * cut, *shape[cut:])
+    length = int(np.prod(shape[cut:]))
+    ins = [
+        laid_out(rng.standard_normal(shape).astype("f4"), of_input),
+        laid_out(rng.standard_normal(column).astype("f4"), "plain"),
+        array(rng.integers(-1, length + 1, row), int64),
+        array(np.array(0.5, "f4"), float32),
+    ]
+    typed = rows.for_dtypes((float32, float32, int64, float32))
+    zeros = np.zeros(shape, "f4")
+    outs = [laid_out(zeros, of_output), empty(row, float32, CPU), empty(row, float32, CPU),
+            empty(column, float32, CPU)]  # fmt: skip
+    both = Both()
+    both.add(typed, outs, ins, inner, None)
+    for _, interpreted, built in both.run():
+        for a, b in zip(interpreted, built, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-6)
+
+
+def test_row_sums_have_the_same_bits():
+    rng = np.random.default_rng(0)
+    both = Both()
+    for length in (1, 5, 63, 64, 65, 1000, 1024, 1025, 5000):
+        x = array(rng.standard_normal((4, length)).astype("f4"), float32)
+        typed = p.trace(p.row_sum, "sum", ["x"]).for_dtypes((float32,))
+        both.add(typed, [empty((4, 1), float32, CPU)], [x], 1, length)
+    for note, interpreted, built in both.run():
+        np.testing.assert_array_equal(interpreted[0], built[0], str(note))
+
+
+def test_elements_are_read_before_they_are_overwritten():
+    typed = p.trace(lambda a, b: (b, a), "swap", ["a", "b"]).for_dtypes((float32, float32))
+    a, b = (array(np.full(100, v, "f4"), float32) for v in (1.0, 2.0))
+    rendered = c_source.render("swap", typed, c_space.space_of(typed, [a, b], [a, b], 1))
+    library = c_build.library(c_source.elements_header() + rendered.source)
+    piece = tiers.Piece(rendered, (a, b), (a, b), 100)
+    tiers.Built([piece], [tiers._addresses(library, rendered)]).launch(CPU.mod, lambda x: x)
+    assert set(a.numpy()) == {2.0} and set(b.numpy()) == {1.0}
+
+
+def test_hostile_calls_are_refused():
+    good = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value
+    with pytest.raises(ValueError, match="expected a function"):
+        CPU.mod.run_compiled(((0, 0, (), (), 1, 1, 0),))
+    with pytest.raises(ValueError, match="expected a function"):
+        CPU.mod.run_compiled(((good, 0, (), (), 1, 1, 5),))
+    with pytest.raises(ValueError, match="7 fields"):
+        CPU.mod.run_compiled(((good,),))

@@ -1,0 +1,162 @@
+"""The second tier: kernels built by the C compiler, the cache that keeps them, swapping them in."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import needle as ndl
+from needle import nn, optim
+from needle.compile import c_build, tiers
+
+pytestmark = pytest.mark.skipif(c_build.compiler() is None, reason="needs a C compiler")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(c_build.config, "CACHE", str(tmp_path / "needle" / "kernels"))
+    return tmp_path / "needle" / "kernels"
+
+
+def training(mode, monkeypatch, steps=3):
+    """Losses and weights after some steps of a small network, and the compiled step."""
+    monkeypatch.setattr(tiers.config, "JIT", mode)
+    rng = np.random.default_rng(0)
+    ndl.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 40), nn.GELU(), nn.LayerNorm1d(40), nn.Linear(40, 5))
+    optimizer = optim.Adam(model.parameters(), lr=0.01)
+    x, y = ndl.tensor(rng.standard_normal((30, 12)).astype("f4")), rng.integers(0, 5, 30)
+
+    @ndl.jit
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward(create_graph=False)
+        optimizer.step()
+        return loss
+
+    losses = [step(x, ndl.tensor(y)).item() for _ in range(steps)]
+    return losses, [w.numpy() for w in model.parameters()], step
+
+
+def test_built_kernels_train_the_same(folder, monkeypatch):
+    losses, weights, _ = training("tile", monkeypatch)
+    built_losses, built_weights, step = training("native", monkeypatch)
+    assert step.program._calls.built and list(folder.glob("*.so"))
+    np.testing.assert_allclose(losses, built_losses, rtol=1e-5)
+    for a, b in zip(weights, built_weights, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+    assert any("void k0_0(" in kernel.text for kernel in step.kernels)
+
+
+def test_what_is_hot_is_built_in_the_background_and_tried(folder, monkeypatch):
+    monkeypatch.setattr(tiers, "HOT_SECONDS", 0.0)
+    monkeypatch.setattr(tiers, "MARGIN", 1e9)  # any time will do
+    monkeypatch.setattr(tiers, "SHARE", 0.0)
+    monkeypatch.setattr(tiers.config, "JIT", "auto")
+    w = ndl.tensor(np.ones((64, 64), np.float32))
+    step = ndl.jit(lambda x: ((x @ w).tanh() * 2).sum())
+    x = ndl.tensor(np.random.default_rng(0).standard_normal((64, 64)).astype("f4"))
+    expected = step(x).item()
+    calls = step.program._calls
+    while calls._upgrade is not None:
+        np.testing.assert_allclose(step(x).item(), expected, rtol=1e-6)
+        for thread in threading.enumerate():
+            if thread.name == "needle-build":
+                thread.join()
+    assert calls.built
+    np.testing.assert_allclose(step(x).item(), expected, rtol=1e-6)
+
+
+def test_short_programs_build_nothing(folder, monkeypatch):
+    _, _, step = training("auto", monkeypatch, steps=5)
+    assert not step.program._calls.built and not folder.exists()
+
+
+def test_without_a_compiler(folder, monkeypatch):
+    monkeypatch.setattr(c_build, "compiler", lambda: None)
+    with pytest.raises(RuntimeError, match="expected a C compiler"):
+        training("native", monkeypatch)
+    monkeypatch.setattr(tiers, "HOT_SECONDS", 0.0)
+    losses, _, _ = training("auto", monkeypatch, steps=20)
+    assert losses[-1] < losses[0]
+
+
+# The cache ---------------------------------------------------------------------------------------
+
+SOURCE = "int answer(void) { return 42; }"
+
+
+def test_a_library_is_built_once(folder, monkeypatch):
+    assert c_build.library(SOURCE).answer() == 42
+    (built,) = folder.iterdir()
+    assert built.stat().st_mode & 0o077 == 0 and folder.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(c_build, "_build", None)  # would fail if it were called
+    assert c_build.library(SOURCE).answer() == 42
+
+
+def test_the_name_depends_on_everything(folder, monkeypatch):
+    c_build.library(SOURCE)
+    c_build.library(SOURCE + "\n")
+    monkeypatch.setattr(c_build, "MACHINE", {})
+    c_build.library(SOURCE)
+    monkeypatch.setattr(c_build, "_version", lambda path: "another")
+    c_build.library(SOURCE)
+    assert len(list(folder.iterdir())) == (4 if ndl.backend.native.kernels.instruction_set()
+                                           in ("avx2", "avx512", "amx") else 3)  # fmt: skip
+
+
+def test_files_that_others_could_have_written_are_refused(folder):
+    c_build.library(SOURCE)
+    (built,) = folder.iterdir()
+    built.chmod(0o722)
+    with pytest.raises(c_build.BuildError, match="somebody else"):
+        c_build.library(SOURCE)
+    built.chmod(0o700)
+    folder.chmod(0o755)
+    with pytest.raises(c_build.BuildError, match="only its owner"):
+        c_build.library(SOURCE)
+    folder.chmod(0o700)
+    real = built.with_suffix(".real")
+    built.rename(real)
+    built.symlink_to(real)
+    with pytest.raises(c_build.BuildError, match="somebody else"):
+        c_build.library(SOURCE)
+
+
+def test_a_folder_of_another_user_is_refused(folder, monkeypatch):
+    c_build.library(SOURCE)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345678)
+    with pytest.raises(c_build.BuildError, match="only its owner"):
+        c_build.library(SOURCE)
+
+
+def test_sources_that_do_not_compile_leave_nothing(folder):
+    with pytest.raises(c_build.BuildError, match="refused"):
+        c_build.library("int answer(void) { return }")
+    assert list(folder.iterdir()) == []
+
+
+def test_processes_build_at_the_same_time(folder):
+    code = (
+        "from needle import config; import sys; config.CACHE = sys.argv[1]\n"
+        "from needle.compile import c_build\n"
+        f"assert c_build.library({SOURCE!r}).answer() == 42"
+    )
+    runs = [subprocess.Popen([sys.executable, "-c", code, str(folder)]) for _ in range(4)]
+    assert [run.wait() for run in runs] == [0] * 4
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_the_setting_is_checked():
+    code = "import needle"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NEEDLE_JIT": "fast"},
+        capture_output=True,
+        text=True,
+    )
+    assert "NEEDLE_JIT must be one of auto, tile, native, off" in run.stderr

@@ -14,6 +14,7 @@ from ..backend.program import (
     Value,
     cast,
     column_sum,
+    maximum,
     program,
     row_mean,
     row_size,
@@ -21,7 +22,7 @@ from ..backend.program import (
     square,
     trace,
 )
-from ..dtype import DType
+from ..dtype import DType, float32, float64
 from ..ndarray import functions as F
 from .common import check_tensor, fit
 from .fused import FusedOp, FusedTupleOp
@@ -48,8 +49,20 @@ class Standardize(TensorTupleOp):
 
     def compute(self, a: Any) -> Any:
         dtype = averaged(a.dtype)
+        if self.centred and goes_by_columns(a, self.axes):
+            return self._by_columns(a)
         source = standardize_program(self.eps, self.centred, accumulator(dtype))
         return F.run(source, F.cast(a, dtype), axes=self.axes)
+
+    def _by_columns(self, a: Any) -> Any:
+        """Sums, statistics, results: two passes over memory in its own order.
+
+        The sums are of x - p for an element p of each mean, so that squares do not cancel."""
+        first = tuple(slice(0, 1) if i in self.axes else slice(None) for i in range(a.ndim))
+        pivot = a[first]
+        sums = F.run(shifted_sums, a, pivot, axes=_others(a, self.axes))
+        mean, var, scale = F.run(moments(self.count(a.shape), self.eps), *sums, pivot)
+        return F.run(scaled_deviation, a, mean, scale), mean, var
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
         g, g_mean, g_var = out_grad.tuple()
@@ -67,6 +80,11 @@ class StandardizeGradient(FusedOp):
         self.centred = centred
 
     def compute(self, g: Any, y: Any, var: Any, g_mean: Any, g_var: Any) -> Any:
+        if self.centred and goes_by_columns(y, self.axes):
+            sums = F.run(adjoint_sums, g, y, axes=_others(y, self.axes))
+            count = math.prod(y.shape[i] for i in self.axes)
+            factors = F.run(adjoint_factors(count, self.eps), *sums, var, g_mean, g_var)
+            return F.run(scaled_adjoint, g, y, *factors)
         source = standardize_gradient(self.eps, self.centred)
         return F.run(source, g, y, var, g_mean, g_var, axes=self.axes)
 
@@ -104,6 +122,73 @@ def standardize_gradient(eps: float, centred: bool) -> Program:
         return scale * g - y * by_y - (scale * row_mean(g) - g_mean / count)
 
     return standardize_gradient
+
+
+# By columns --------------------------------------------------------------------------------------
+
+
+def goes_by_columns(a: Any, axes: Sequence[int]) -> bool:
+    """Do elements that share a mean lie further apart in memory than those that do not? Channels
+    that are innermost, for one: rows across them would jump from line to line."""
+    if a.dtype not in (float32, float64):
+        return False
+    steps = [abs(s) for s in a.strides]
+    shared = [steps[i] for i in axes if a.shape[i] != 1]
+    others = [steps[i] for i in _others(a, axes) if a.shape[i] != 1]
+    return bool(shared and others) and max(others) < min(shared)
+
+
+def _others(a: Any, axes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(i for i in range(a.ndim) if i not in axes)
+
+
+@program
+def shifted_sums(x: Value, pivot: Value) -> tuple[Value, ...]:
+    deviation = x - pivot
+    return column_sum(deviation), column_sum(square(deviation))
+
+
+@cache
+def moments(count: int, eps: float) -> Program:
+    """m, v and r of `Standardize`, from the sums of n deviations from a pivot and of squares."""
+
+    @program
+    def moments(total: Value, squares: Value, pivot: Value) -> tuple[Value, ...]:
+        mean = total / count
+        var = maximum(squares / count - square(mean), 0.0)
+        return pivot + mean, var, rsqrt(var + eps)
+
+    return moments
+
+
+@program
+def scaled_deviation(x: Value, mean: Value, scale: Value) -> Value:
+    return (x - mean) * scale
+
+
+@program
+def adjoint_sums(g: Value, y: Value) -> tuple[Value, ...]:
+    return column_sum(g), column_sum(g * y)
+
+
+@cache
+def adjoint_factors(count: int, eps: float) -> Program:
+    """What g, y and 1 are multiplied with in the gradient of `Standardize`."""
+
+    @program
+    def adjoint_factors(
+        by_g: Value, by_gy: Value, var: Value, g_mean: Value, g_var: Value
+    ) -> tuple[Value, ...]:
+        scale = rsqrt(var + eps)
+        of_y = (scale * by_gy - 2.0 * g_var / scale) / count
+        return scale, of_y, (scale * by_g - g_mean) / count
+
+    return adjoint_factors
+
+
+@program
+def scaled_adjoint(g: Value, y: Value, of_g: Value, of_y: Value, of_one: Value) -> Value:
+    return of_g * g - of_y * y - of_one
 
 
 def standardize(

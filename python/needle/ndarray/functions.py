@@ -528,8 +528,14 @@ def full(shape: Shape, value: Scalar, dtype: Any, device: BackendDevice) -> Any:
 
 @array_function
 def full_like(a: NDArray, value: Scalar, dtype: Any = None, shape: Shape | None = None) -> NDArray:
-    """A new compact array of one value with a's shape, dtype and device, where nothing is said."""
-    return _full(a.shape if shape is None else shape, value, dtype_of(dtype or a.dtype), a.device)
+    """A new array of one value with a's shape, order in memory, dtype and device, where nothing is
+    said."""
+    dtype = dtype_of(dtype or a.dtype)
+    if shape is not None and shape != a.shape:
+        return _full(shape, value, dtype, a.device)
+    out = empty_like(a.shape, dtype, a.device, a)
+    a.device.mod.fill(out, value)
+    return out
 
 
 @array_function

@@ -118,7 +118,10 @@ class _ConvNd(Module):
         fan_in = math.prod(shape[1:])
         bound = 1 / math.sqrt(fan_in) if fan_in else 0
         options = {"low": -bound, "high": bound, "device": device, "dtype": dtype}
-        self.weight = Parameter(init.rand(*shape, **options))
+        weight = init.rand(*shape, **options)
+        rank = len(self.kernel_size)  # in memory (K..., C, O), as convolutions use it
+        inside = weight.permute((*range(2, 2 + rank), 1, 0)).clone()
+        self.weight = Parameter(inside.permute((rank + 1, rank, *range(rank))))
         self.bias = Parameter(init.rand(self.out_channels, **options)) if bias else None
 
     def extra_repr(self) -> str:

@@ -194,7 +194,7 @@ class Module:
             if name in state and name not in skipped:
                 given = back(_as_tensor(state[name], tensor.dtype))
                 moved = Tensor(given, device=tensor.device, dtype=tensor.dtype)
-                _give_data(tensor, F.copy(moved.realize_cached_data()))
+                _give_data(tensor, _copied(moved.realize_cached_data(), tensor.cached_data))
         return report
 
     # Attributes by name ---------------------------------------------------------------------
@@ -342,6 +342,13 @@ def _give_data(tensor: Tensor, data: Any) -> None:
         before_write()
         tensor.cached_data = data
         tensor._replaced = next_stamp()
+
+
+def _copied(data: Any, former: Any) -> Any:
+    """A copy that lies in memory as the former data did."""
+    copy = F.full_like(former, 0, shape=data.shape)
+    F.assign(copy, data)
+    return copy
 
 
 def _is_torch(value: Any) -> bool:

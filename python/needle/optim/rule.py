@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd import Tensor
 from ..backend.program import Program, Value, cast, trace
-from ..ndarray.array import NDArray, empty
+from ..ndarray.array import NDArray, empty_like, strides_like
 
 Update = Callable[[Value, Value, dict[str, Any], list[Value]], Value]
 
@@ -53,7 +53,7 @@ def run_rule(
 ) -> None:
     """Run it for each (the parameter and its state, its gradient), on one device."""
     shared = [r.realize_cached_data() for r in rates]
-    outs = [[_target(t) for t in changed] for changed, _ in members]
+    outs = [[_target(t, g.realize_cached_data()) for t in changed] for changed, g in members]
     calls = [
         (tuple(out), (own.realize_cached_data(), g.realize_cached_data(),
                       *(t.realize_cached_data() for t in state), *shared))
@@ -67,11 +67,19 @@ def run_rule(
             tensor.data = Tensor.make_const(array)
 
 
-def _target(tensor: Tensor) -> NDArray:
-    """Where a tensor's next value goes: its own memory if nobody else knows it, else new memory."""
+def _target(tensor: Tensor, gradient: NDArray) -> NDArray:
+    """Where a tensor's next value goes: its own memory if nobody else knows it, else new memory.
+
+    It lies in memory as the gradient does, so that an update goes through all memory in order:
+    filters of a convolution are (O, C, K...) to the user, and their gradients (K..., C, O)."""
     array: NDArray = tensor.realize_cached_data()
     # The tensor, `array` and the argument refer to the array; the array and an argument to memory.
     is_own = sys.getrefcount(array) <= 3 and sys.getrefcount(array._handle) <= 2
-    if is_own and array.is_compact() and not getattr(array._handle, "readonly", False):
+    shape, strides = array.shape, strides_like(array.shape, gradient)
+    fits = array._handle.size == array.size and all(
+        n == 1 or here == there
+        for n, here, there in zip(shape, array.strides, strides, strict=True)
+    )
+    if is_own and fits and not getattr(array._handle, "readonly", False):
         return array
-    return empty(array.shape, array.dtype, array.device)
+    return empty_like(shape, array.dtype, array.device, gradient)

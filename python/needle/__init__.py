@@ -128,7 +128,9 @@ _LATER = {
     "summary": "nn.summary",
     "TraceError": "compile",
     "cond": "compile",
+    "export": "compile",
     "jit": "compile",
+    "load_exported": "compile",
     "scan": "compile",
     "while_loop": "compile",
     "models": "models",
@@ -148,7 +150,9 @@ if TYPE_CHECKING:
     from .compile import (
         TraceError as TraceError,
         cond as cond,
+        export as export,
         jit as jit,
+        load_exported as load_exported,
         scan as scan,
         while_loop as while_loop,
     )

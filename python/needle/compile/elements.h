@@ -38,7 +38,6 @@ typedef uint8_t b8;
   static inline b8 logical_or_##T(T x, T y) { return (x != 0) | (y != 0); }    \
   static inline b8 logical_xor_##T(T x, T y) { return (x != 0) ^ (y != 0); }   \
   static inline b8 logical_not_##T(T x) { return x == 0; }                     \
-  static inline T relu_##T(T x) { return x < 0 ? 0 : x; }                      \
   static inline T where_##T(b8 c, T x, T y) { return c ? x : y; }              \
   static inline T maximum_##T(T x, T y) { return (x > y) | (x != x) ? x : y; } \
   static inline T minimum_##T(T x, T y) { return (x < y) | (x != x) ? x : y; }
@@ -56,6 +55,7 @@ static inline b8 bitwise_and_b8(b8 x, b8 y) { return x & y; }
 static inline b8 bitwise_xor_b8(b8 x, b8 y) { return x ^ y; }
 static inline b8 invert_b8(b8 x) { return x ^ 1; }
 static inline b8 negative_b8(b8 x) { return x ^ 1; }
+static inline b8 relu_b8(b8 x) { return x; }
 static inline b8 abs_b8(b8 x) { return x; }
 static inline b8 sign_b8(b8 x) { return x; }
 static inline b8 square_b8(b8 x) { return x; }
@@ -76,6 +76,7 @@ static inline b8 right_shift_b8(b8 x, b8 y) { return x & (y ^ 1); }
 // Integers: they wrap around, so arithmetic is that of the unsigned type U ------------------------
 
 #define INTEGERS(T, U, WIDTH)                                                                      \
+  static inline T relu_##T(T x) { return x < 0 ? 0 : x; }                                          \
   static inline T negative_##T(T x) { return (T)(0 - (U)x); }                                      \
   static inline T abs_##T(T x) { return x < 0 ? negative_##T(x) : x; }                             \
   static inline T sign_##T(T x) { return (x > 0) - (x < 0); }                                      \
@@ -121,6 +122,7 @@ INTEGERS(i64, uint64_t, 64)
 // Floating: what is exact, or the C library's. S ends the library's names -------------------------
 
 #define FLOATS(T, S)                                                                 \
+  static inline T relu_##T(T x) { return x < 0 ? 0 : x; }                            \
   static inline T negative_##T(T x) { return -x; }                                   \
   static inline T abs_##T(T x) { return fabs##S(x); }                                \
   static inline T sign_##T(T x) { return x != x ? x : (T)((x > 0) - (x < 0)); }      \

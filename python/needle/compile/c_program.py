@@ -1,0 +1,193 @@
+"""A whole program as standalone C11: one function over plain loops, its weights, and a header."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backend import cpu
+from ..dtype import DType
+from ..ndarray.array import NDArray, from_device
+from ..ndarray.layout import Shape
+from .c_kernels import KERNELS, Kernel
+from .c_source import STORED, elements_header, literal
+from .c_space import NotRendered
+from .graph import Graph, Node, Operand, Value, whole
+from .memory import ARENA, Plan, plan_memory
+from .stored import NotStored
+from .tiers import rendered_calls
+
+
+def c_files(
+    name: str,
+    graph: Graph,
+    arguments: Sequence[Value],
+    arrays: Sequence[NDArray],
+    weights: dict[Value, NDArray],
+) -> tuple[str, str]:
+    """The source and the header of a program. `arrays` have the arguments' shapes."""
+    if not name.isidentifier():
+        raise ValueError(f"[export] expected a name of a C function as file name, got {name!r}.")
+    graph = _in_c_order(graph)
+    plan = plan_memory(graph, [None] * len(graph.results))
+    writer = _Writer(name, plan, arguments, arrays, weights)
+    return writer.source(), writer.header()
+
+
+def _in_c_order(graph: Graph) -> Graph:
+    """The same program with copies of results that lie in memory in another order."""
+    nodes, results = list(graph.nodes), []
+    for result in graph.results:
+        if not result.is_compact():
+            out = whole(graph.new_value(result.size, result.dtype), result.shape)
+            nodes.append(Node("copy", (out, result), (out,), cpu()))
+            result = out
+        results.append(result)
+    return graph.with_nodes(nodes, results)
+
+
+class _Writer:
+    def __init__(
+        self,
+        name: str,
+        plan: Plan,
+        arguments: Sequence[Value],
+        arrays: Sequence[NDArray],
+        weights: dict[Value, NDArray],
+    ):
+        self.name = name
+        self.plan = plan
+        self.arrays = arrays
+        self.weights = {v: a for v, a in weights.items() if v in plan.slots}
+        self.inputs = {value: f"in{k}" for k, value in enumerate(arguments)}
+        self.outputs = {slot: f"out{k}" for k, slot in enumerate(plan.result_slots)}
+        self.functions: list[str] = []
+        self.calls: list[str] = []
+        for number, node in enumerate(plan.nodes):
+            self._node(number, node)
+
+    # Calls ----------------------------------------------------------------------------------
+
+    def _node(self, number: int, node: Node) -> None:
+        try:
+            if node.kernel in ("run", "run_each"):
+                self._program(f"{self.name}_{number}", node)
+            elif node.kernel in KERNELS:
+                self._kernel(f"{self.name}_{number}_{node.kernel}", node)
+            else:
+                raise NotRendered("there is no C for it")
+        except NotRendered as error:
+            place = f", at {node.source}" if node.source else ""
+            raise NotStored(
+                f"[export] {node.kernel} cannot be written as C: {error}{place}."
+            ) from None
+
+    def _program(self, name: str, node: Node) -> None:
+        """A tile program: its rows from first to last."""
+        known: set[str] = set()
+        for piece in rendered_calls(node, name):
+            rendered = piece.rendered
+            if rendered.name not in known:
+                known.add(rendered.name)
+                self.functions.append(rendered.source.replace("\nvoid ", "\nstatic void "))
+            at = ", ".join(f"(void *){self.pointer(x)}" for x in (*piece.outs, *piece.ins))
+            rows, columns = rendered.space.rows, rendered.columns
+            call = f"{rendered.name}(at, 0, {rows}, {'totals' if columns else 'NULL'});"
+            if columns:
+                totals = f"static _Thread_local f64 totals[{columns}];"
+                clear = "memset(totals, 0, sizeof totals);"
+                finish = f"{rendered.name}_finish(at, totals);"
+                self.calls.append(
+                    f"  {{ void *const at[] = {{{at}}}; {totals} {clear} {call} {finish} }}"
+                )
+            else:
+                self.calls.append(f"  {{ void *const at[] = {{{at}}}; {call} }}")
+
+    def _kernel(self, name: str, node: Node) -> None:
+        """A function of its own, over pointers to the first elements of operands."""
+        kernel = Kernel(node)
+        KERNELS[node.kernel](kernel, *node.args)
+        outs = {id(out) for out in node.outs}
+        parameters = [
+            f"{'' if id(x) in outs else 'const '}{STORED[x.dtype]} *{kernel.names[id(x)]}"
+            for x in kernel.operands
+        ]
+        body = "\n".join(kernel.lines)
+        title = f"// {' '.join(str(node).splitlines()[0].split())}"
+        start = f"static void {name}({', '.join(parameters)}) {{"
+        self.functions.append(f"{title}\n{start}\n{body}\n}}\n")
+        given = ", ".join(self.pointer(x) for x in kernel.operands)
+        self.calls.append(f"  {name}({given});")
+
+    def pointer(self, x: Operand) -> str:
+        """The address of an operand's first element."""
+        root = self.plan.roots[x.value]
+        slot, byte = self.plan.places[x.value]
+        if slot == ARENA:
+            text = f"({STORED[x.dtype]} *)(arena + {byte})"
+        elif root in self.inputs:
+            text = self.inputs[root]
+        elif root in self.weights:
+            text = f"w{root.number}"
+        else:
+            text = self.outputs[slot]
+        return f"{text} + {x.offset}" if x.offset else text
+
+    # Text -----------------------------------------------------------------------------------
+
+    def signature(self) -> str:
+        given = [
+            f"const {STORED[a.dtype]} *in{k}{_dims(a.shape)}" for k, a in enumerate(self.arrays)
+        ]
+        made = [
+            f"{STORED[r.dtype]} *out{k}{_dims(r.shape)}" for k, r in enumerate(self.plan.results)
+        ]
+        return f"void {self.name}({', '.join([*given, *made])})"
+
+    def header(self) -> str:
+        guard = f"{self.name.upper()}_H"
+        types = "typedef float f32;\ntypedef double f64;\ntypedef int32_t i32;\n"
+        types += "typedef int64_t i64;\ntypedef uint8_t b8;\n"
+        return (
+            f"// {self.name}: arrays in C order, inputs first. Written by needle.\n"
+            f"#ifndef {guard}\n#define {guard}\n\n#include <stdint.h>\n\n{types}\n"
+            f"{self.signature()};\n\n#endif\n"
+        )
+
+    def source(self) -> str:
+        parts = [
+            f"// {self.name}, written by needle. cc -std=c11 -O2 {self.name}.c main.c -lm",
+            f'#include "{self.name}.h"\n',
+            elements_header(),
+            *(f"static const {STORED[a.dtype]} w{v.number}[] = {{{_elements(a)}}};"
+              for v, a in self.weights.items()),
+            "",
+            *self.functions,
+            *self._arena(),
+            f"{self.signature()} {{",
+            *self.calls,
+            "}",
+        ]  # fmt: skip
+        return "\n".join(parts) + "\n"
+
+    def _arena(self) -> list[str]:
+        """Memory for what lies between inputs and outputs, one for each thread."""
+        size = self.plan.arena_bytes
+        return [f"static _Thread_local _Alignas(64) uint8_t arena[{size}];\n"] if size else []
+
+
+def _dims(shape: Shape) -> str:
+    return f" /* [{', '.join(map(str, shape))}] */"
+
+
+def _elements(array: NDArray) -> str:
+    """All elements of a weight, in lines."""
+    stored: np.ndarray[Any, Any] = np.asarray(from_device(array)).reshape(-1)
+    dtype: DType = array.dtype
+    words = [str(x) for x in stored] if stored.dtype.kind in "ui" else [
+        literal(x, dtype) for x in stored.tolist()
+    ]  # fmt: skip
+    lines = [", ".join(words[k : k + 8]) for k in range(0, len(words), 8)]
+    return "\n  " + ",\n  ".join(lines) + "\n"

@@ -1,0 +1,206 @@
+"""Compiled inference functions as files: a program with its weights, or C source."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .._native import empty as empty_buffer
+from ..autograd import Tensor
+from ..backend import cpu
+from ..io import safetensors
+from ..ndarray.array import make_view
+from ..tree import map_leaves
+from .binding import as_result
+from .c_program import c_files
+from .function import Call, Jitted
+from .graph import Graph, GraphError, Value
+from .memory import ARENA, plan_memory
+from .runtime import Program, compile_calls
+from .stored import NotStored, Writer, read_graph
+from .trace import RESULT, Output
+
+KEY, VERSION = "needle.program", 1
+
+
+def export(
+    function: Callable[..., Any], *example: Any, path: str | os.PathLike[str], **kw: Any
+) -> None:
+    """Compile an inference function for an example of its arguments, and write it to a file.
+
+    The file has the program and the weights that it uses; `load_exported` runs it without the
+    Python that it was made from. A path that ends in .c gets C source with the weights in it, and
+    a header beside it: `cc -std=c11 -O2 model.c main.c -lm`.
+
+    The function may not write state or draw random numbers (call `model.eval()` first).
+
+        ndl.export(lambda x: model(x), example, path="model.needle")
+        y = ndl.load_exported("model.needle")(x)
+    """
+    compiled = function if isinstance(function, Jitted) else Jitted(function)
+    call = Call(example, kw)
+    program = compiled._find(call, example, kw)
+    _check(program)
+    path = Path(path)
+    if path.suffix == ".c":
+        _write_c(program, call, path)
+        return
+    writer = Writer(program.graph)
+    memory = _memory(program)
+    weights = {f"%{writer.values[v]}": memory[v] for v in memory if v in writer.values}
+    document = {
+        "version": VERSION,
+        "program": writer.json,
+        "takes": [writer.values.get(v) for v in program.trace.arguments],
+        "arguments": _types(example, kw),
+        "gives": [{"at": o.target, "tensor": o.is_tensor} for o in program.trace.outputs],
+        "result": _nest(program.trace.result),
+    }
+    safetensors.write_atomically(path, weights, {KEY: json.dumps(document)})
+
+
+def _check(program: Program) -> None:
+    """Is it inference: results, and nothing else that changes?"""
+    trace = program.trace
+    for output in trace.outputs:
+        if output.kind != RESULT:
+            raise NotStored(
+                f"[export] the function changes the {output.kind} of a tensor; export inference "
+                "only: model.eval(), no backward()."
+            )
+    if trace.host or trace.draws:
+        raise NotStored("[export] the function draws random numbers; call model.eval() first.")
+
+
+def _memory(program: Program) -> dict[Value, Any]:
+    """The weights: all memory that the program reads besides its arguments, by value."""
+    found: dict[Value, Any] = dict(program.graph.constants)
+    known = program._bind.known
+    for state, group in zip(program.trace.states, known.groups, strict=True):
+        found[state.value] = known.arrays[group[0]]._handle
+    return {
+        value: Tensor.make_const(make_view((value.size,), (1,), 0, value.dtype, cpu(), handle))
+        for value, handle in found.items()
+    }
+
+
+def _types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The nesting of arguments, with types in the places of arrays."""
+
+    def describe(leaf: Any) -> Any:
+        found = Call((leaf,), {}).types[0]
+        if found is not None:
+            return {"array": [list(found.shape), str(found.dtype)]}
+        if leaf is None or isinstance(leaf, (bool, int, float, str)):
+            return leaf
+        raise NotStored(f"[export] arguments of type {type(leaf).__name__} cannot be stored.")
+
+    return _nest(map_leaves(describe, (list(args), kwargs)), is_leaf=lambda x: "array" in x)
+
+
+def _nest(tree: Any, is_leaf: Callable[[Any], bool] = lambda x: False) -> Any:
+    """Nested tuples, lists and dicts in JSON."""
+    if isinstance(tree, dict) and not is_leaf(tree):
+        return {"dict": [[k, _nest(v, is_leaf)] for k, v in tree.items()]}
+    if isinstance(tree, (tuple, list)):
+        kind = "tuple" if isinstance(tree, tuple) else "list"
+        return {kind: [_nest(item, is_leaf) for item in tree]}
+    return tree
+
+
+def _unnest(json: Any) -> Any:
+    if isinstance(json, dict):
+        ((kind, items),) = json.items()
+        if kind == "dict":
+            return {k: _unnest(v) for k, v in items}
+        made = [_unnest(item) for item in items]
+        return tuple(made) if kind == "tuple" else made
+    return json
+
+
+class Exported:
+    """A program from a file; call it as the function that it was made of."""
+
+    def __init__(self, graph: Graph, weights: dict[Value, Any], document: dict[str, Any]):
+        takes: list[Value | None] = document["takes"]
+        self.arguments = document["arguments"]
+        self.graph = graph
+        self._plan = plan_memory(graph, [None] * len(graph.results))
+        self._calls = compile_calls(self._plan)
+        self._slots = [None if v is None else self._plan.slots.get(v) for v in takes]
+        self._template: list[Any] = [None] * self._plan.num_slots
+        for value, tensor in weights.items():
+            if value in self._plan.slots:
+                slot = self._plan.slots[value]
+                self._template[slot] = tensor.realize_cached_data()._handle
+        self._outputs = [
+            Output(RESULT, o["at"], r, cpu(), o["tensor"])
+            for o, r in zip(document["gives"], self._plan.results, strict=True)
+        ]
+        self._result = _unnest(document["result"])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = _types(args, kwargs)
+        if given != self.arguments:
+            raise TypeError(
+                f"[load_exported] expected arguments {_words(self.arguments)}, got {_words(given)}."
+            )
+        buffers = self._template.copy()
+        buffers[ARENA] = empty_buffer(self._plan.arena_bytes, "uint8")
+        for slot, array in zip(self._slots, Call(args, kwargs).arrays, strict=True):
+            if slot is not None:
+                buffers[slot] = array._handle
+        made: dict[int, Any] = {}
+        for output, slot in zip(self._outputs, self._plan.result_slots, strict=True):
+            x = output.operand
+            buffers[slot] = cpu().mod.empty(x.value.size, x.dtype)
+            array = make_view(x.shape, x.strides, x.offset, x.dtype, cpu(), buffers[slot])
+            made[output.target] = as_result(array, output)
+        self._calls.run(buffers)
+        places = itertools.count()
+        return map_leaves(lambda leaf: made.get(next(places), leaf), self._result)
+
+
+def _words(nest: Any) -> str:
+    """Argument types for the reader: float32[2, 3]."""
+    if isinstance(nest, dict) and "array" in nest:
+        shape, dtype = nest["array"]
+        return f"{dtype}{shape}"
+    if isinstance(nest, dict):
+        ((kind, items),) = nest.items()
+        inside = [_words(item[1] if kind == "dict" else item) for item in items]
+        return f"({', '.join(inside)})"
+    return repr(nest)
+
+
+def load_exported(path: str | os.PathLike[str]) -> Exported:
+    """The function in a file that `export` wrote. The file is checked; nothing in it is code."""
+    tensors, metadata = safetensors.read(path)
+    try:
+        document = json.loads(metadata[KEY])
+        if document["version"] != VERSION:
+            raise GraphError(f"it has version {document['version']}, expected {VERSION}")
+        graph, given = read_graph(document["program"])
+        weights = {given[int(name[1:])]: tensor for name, tensor in tensors.items()}
+        for value, tensor in weights.items():
+            if tensor.shape != (value.size,) or tensor.dtype != value.dtype:
+                raise GraphError(f"the weight {value} has another size or dtype")
+        document["takes"] = [None if n is None else given[n] for n in document["takes"]]
+        missing = set(given) - set(weights) - set(document["takes"])
+        if missing:
+            raise GraphError(f"the weights {sorted(map(str, missing))} are missing")
+        return Exported(graph, weights, document)
+    except (GraphError, KeyError, ValueError, TypeError, IndexError) as error:
+        raise ValueError(f"[load_exported] {path} is no exported program: {error}.") from None
+
+
+def _write_c(program: Program, call: Call, path: Path) -> None:
+    graph = program.stages["fused" if "fused" in program.stages else "simplified"]
+    memory = {v: t.realize_cached_data() for v, t in _memory(program).items()}
+    source, header = c_files(path.stem, graph, program.trace.arguments, call.arrays, memory)
+    path.with_suffix(".h").write_text(header)
+    path.write_text(source)

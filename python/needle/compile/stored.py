@@ -1,0 +1,183 @@
+"""Graphs as JSON: values by number, calls by the names of kernels, tile programs by instructions.
+
+Nothing in it is code. Reading checks every call: kernels must be those of the contract, operands
+must stay inside their values, and values must be written before they are read.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..backend import cpu
+from ..backend.instructions import Instruction, Program, TypedProgram, _encode, is_store
+from ..dtype import DType, dtype_of
+from .graph import COMPUTED, CONSTANT, Graph, GraphError, Node, Operand, Value, verify
+from .record import kernel_names
+
+Json = Any
+ALLOWED = kernel_names() | {"run_each"}
+
+
+class NotStored(TypeError):
+    """A graph that cannot be written; the message names the call."""
+
+
+# Writing -----------------------------------------------------------------------------------------
+
+
+class Writer:
+    """A graph in JSON; `values` has the numbers of those from outside that are used."""
+
+    def __init__(self, graph: Graph):
+        self.values: dict[Value, int] = {}
+        self._programs: dict[TypedProgram, int] = {}
+        used = {v for node in graph.nodes for v in node.reads()} | {r.value for r in graph.results}
+        for value in graph.inputs:
+            if value in used:
+                self.values[value] = len(self.values)
+        given = len(self.values)
+        nodes = [self._node(node) for node in graph.nodes]
+        self.json: Json = {
+            "values": [[v.size, str(v.dtype)] for v in self.values],
+            "given": given,
+            "programs": [_program_json(p) for p in self._programs],
+            "calls": nodes,
+            "results": [self._operand(r) for r in graph.results],
+        }
+
+    def _node(self, node: Node) -> Json:
+        if node.device is not cpu():
+            raise NotStored(f"[export] {node.kernel} runs on {node.device}; expected cpu().")
+        if node.kernel not in ALLOWED or node.kernel.startswith("random"):
+            place = f", at {node.source}" if node.source else ""
+            raise NotStored(
+                f"[export] {node.kernel} cannot be stored{place}; inference only: model.eval(), "
+                "and no random numbers."
+            )
+        for out in node.outs:
+            self.values.setdefault(out.value, len(self.values))
+        places = {id(out): k for k, out in enumerate(node.outs)}
+
+        def argument(a: Any) -> Json:
+            if isinstance(a, Operand):
+                return {"out": places[id(a)]} if id(a) in places else self._operand(a)
+            if isinstance(a, TypedProgram):
+                return {"program": self._programs.setdefault(a, len(self._programs))}
+            if isinstance(a, tuple):
+                return [argument(item) for item in a]
+            return _plain(a, node)
+
+        return {
+            "kernel": node.kernel,
+            "outs": [self._operand(out) for out in node.outs],
+            "args": [argument(a) for a in node.args],
+            "onto": [None if v is None else self.values[v] for v in node.continues],
+        }
+
+    def _operand(self, x: Operand) -> Json:
+        return {"of": self.values[x.value], "shape": x.shape, "strides": x.strides, "at": x.offset}
+
+
+def _plain(a: Any, node: Node) -> Json:
+    if isinstance(a, DType):
+        return {"dtype": str(a)}
+    if isinstance(a, float) and not math.isfinite(a):
+        return {"float": str(a)}
+    if a is None or type(a) in (bool, int, float, str):
+        return a
+    raise NotStored(f"[export] {node.kernel} has an argument of type {type(a).__name__}.")
+
+
+def _program_json(typed: TypedProgram) -> Json:
+    def detail(d: Any) -> Json:
+        if isinstance(d, DType):
+            return {"dtype": str(d)}
+        return {"float": str(d)} if isinstance(d, float) and not math.isfinite(d) else d
+
+    return {
+        "name": typed.program.name,
+        "arguments": typed.program.arguments,
+        "inputs": [[str(d), k] for d, k in zip(typed.inputs, typed.input_kinds, strict=True)],
+        "outputs": typed.output_kinds,
+        "code": [
+            [i.name, i.args, i.kind, str(dtype), detail(i.detail)]
+            for i, dtype in zip(typed.instructions, typed.dtypes, strict=True)
+        ],
+    }
+
+
+# Reading -----------------------------------------------------------------------------------------
+
+
+def read_graph(json: Json) -> tuple[Graph, list[Value]]:
+    """A graph from JSON, and the values that must be given. Raises GraphError for a damaged one."""
+    try:
+        graph, given = _read(json)
+        verify(graph)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise GraphError(f"it is damaged ({type(error).__name__}: {error})") from None
+    return graph, given
+
+
+def _read(json: Json) -> tuple[Graph, list[Value]]:
+    graph = Graph()
+    values = []
+    for number, (size, dtype) in enumerate(json["values"]):
+        kind = CONSTANT if number < json["given"] else COMPUTED
+        values.append(graph.new_value(_whole(size), dtype_of(dtype), kind))
+    programs = [_read_program(p) for p in json["programs"]]
+
+    def operand(x: Json) -> Operand:
+        shape, strides = tuple(map(_whole, x["shape"])), tuple(map(int, x["strides"]))
+        if len(shape) != len(strides):
+            raise ValueError("a shape and strides of other lengths")
+        return Operand(values[_whole(x["of"])], shape, strides, _whole(x["at"]))
+
+    for call in json["calls"]:
+        outs = tuple(map(operand, call["outs"]))
+        args = tuple(_argument(a, outs, programs, operand) for a in call["args"])
+        formers = tuple(None if v is None else values[_whole(v)] for v in call["onto"])
+        if call["kernel"] not in ALLOWED:
+            raise ValueError(f"there is no kernel {call['kernel']!r}")
+        graph.nodes.append(Node(call["kernel"], args, outs, cpu(), formers))
+    graph.results = [operand(r) for r in json["results"]]
+    return graph, values[: json["given"]]
+
+
+def _whole(n: Json) -> int:
+    if type(n) is not int or n < 0:
+        raise ValueError(f"expected a whole number, got {n!r}")
+    return n
+
+
+def _argument(a: Json, outs: tuple[Operand, ...], programs: list[Any], operand: Any) -> Any:
+    if isinstance(a, list):
+        return tuple(_argument(item, outs, programs, operand) for item in a)
+    if not isinstance(a, dict):
+        return a
+    if "out" in a:
+        return outs[_whole(a["out"])]
+    if "program" in a:
+        return programs[_whole(a["program"])]
+    return _read_plain(a) if "of" not in a else operand(a)
+
+
+def _read_plain(a: Json) -> Any:
+    return dtype_of(a["dtype"]) if "dtype" in a else float(a["float"])
+
+
+def _read_program(json: Json) -> TypedProgram:
+    """The code that devices read is made again, and checked when it is decoded."""
+    instructions, dtypes = [], []
+    for name, args, kind, dtype, detail in json["code"]:
+        found = _read_plain(detail) if isinstance(detail, dict) else detail
+        instructions.append(Instruction(str(name), tuple(map(_whole, args)), str(kind), found))
+        dtypes.append(dtype_of(dtype))
+    inputs = tuple(dtype_of(d) for d, _ in json["inputs"])
+    kinds = tuple(str(k) for _, k in json["inputs"])
+    stores = [d for i, d in zip(instructions, dtypes, strict=True) if is_store(i)]
+    arguments = tuple(map(str, json["arguments"]))
+    program = Program(str(json["name"]), arguments, (), kinds, tuple(map(str, json["outputs"])))
+    code = _encode(instructions, dtypes, inputs, kinds, stores)
+    return TypedProgram(program, tuple(instructions), tuple(dtypes), inputs, tuple(stores), code)

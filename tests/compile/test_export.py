@@ -1,0 +1,197 @@
+"""Exported programs: files that run without Python source, and standalone C."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import needle as ndl
+from needle import nn
+from needle.compile import c_build
+from needle.io import safetensors
+from needle.models import GPT
+
+rng = np.random.default_rng(0)
+
+
+def mlp():
+    model = nn.Sequential(nn.Linear(20, 33), nn.GELU(), nn.LayerNorm1d(33), nn.Linear(33, 7),
+                          nn.Softmax())  # fmt: skip
+    return model, rng.standard_normal((6, 20)).astype("f4")
+
+
+def cnn():
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 12, 3, stride=2, groups=2), nn.SiLU(), nn.AvgPool2d(2), nn.Flatten(),
+        nn.Linear(12, 10),
+    )  # fmt: skip
+    return model, rng.standard_normal((2, 3, 14, 14)).astype("f4")
+
+
+def gpt():
+    model = GPT(vocabulary=31, block=12, layers=2, heads=2, width=32)
+    return model, rng.integers(0, 31, (2, 9))
+
+
+MODELS = {"mlp": mlp, "cnn": cnn, "gpt": gpt}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    ndl.manual_seed(0)
+    made, x = MODELS[request.param]()
+    made.eval()
+    return made, x
+
+
+def test_files_run_the_same_program(model, tmp_path):
+    net, x = model
+    compiled = ndl.jit(lambda x: net(x))
+    expected = compiled(ndl.tensor(x)).numpy()
+    ndl.export(compiled, ndl.tensor(x), path=tmp_path / "model.needle")
+    loaded = ndl.load_exported(tmp_path / "model.needle")
+    for _ in range(2):
+        np.testing.assert_array_equal(loaded(ndl.tensor(x)).numpy(), expected)
+    np.testing.assert_array_equal(loaded(x).numpy(), expected)
+
+
+def test_another_process_needs_no_model(model, tmp_path):
+    net, x = model
+    expected = ndl.jit(lambda x: net(x))(ndl.tensor(x)).numpy()
+    ndl.export(lambda x: net(x), ndl.tensor(x), path=tmp_path / "model.needle")
+    np.save(tmp_path / "x.npy", x)
+    code = (
+        "import sys, numpy as np, needle as ndl; folder = sys.argv[1]\n"
+        "y = ndl.load_exported(folder + '/model.needle')(np.load(folder + '/x.npy'))\n"
+        "np.save(folder + '/y.npy', y.numpy()); assert 'needle.nn' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)
+
+
+def test_arguments_and_results_may_be_nested(tmp_path):
+    def f(a, options, *, b):
+        return {"sum": a["x"] + b, "more": [a["x"] * options, 3, (b, None)]}
+
+    x, b = ndl.tensor([1.0, 2.0]), ndl.tensor([5.0, 6.0])
+    ndl.export(f, {"x": x}, 2, b=b, path=tmp_path / "f.needle")
+    out = ndl.load_exported(tmp_path / "f.needle")({"x": x}, 2, b=b)
+    assert out["sum"].tolist() == [6.0, 8.0] and out["more"][0].tolist() == [2.0, 4.0]
+    assert out["more"][1] == 3 and out["more"][2][0].tolist() == [5.0, 6.0]
+    assert isinstance(out["more"][2], tuple) and out["more"][2][1] is None
+
+
+def test_other_arguments_are_refused(tmp_path):
+    ndl.export(lambda x: x * 2, ndl.ones(3, 2), path=tmp_path / "f.needle")
+    loaded = ndl.load_exported(tmp_path / "f.needle")
+    with pytest.raises(TypeError, match=r"expected arguments .*float32\[3, 2\].*got .*\[4, 2\]"):
+        loaded(ndl.ones(4, 2))
+    with pytest.raises(TypeError, match="expected arguments"):
+        loaded(ndl.ones(3, 2), 5)
+
+
+@pytest.mark.parametrize("name", ["f.needle", "f.c"])
+def test_what_is_no_inference_is_refused(tmp_path, name):
+    w = ndl.tensor([1.0], requires_grad=True)
+
+    def writes(x):
+        w.data = w.detach() + x
+        return w * x
+
+    with pytest.raises(TypeError, match="changes the data of a tensor"):
+        ndl.export(writes, ndl.ones(1), path=tmp_path / name)
+    with pytest.raises(TypeError, match="random numbers"):
+        ndl.export(lambda x: nn.functional.dropout(x, 0.5), ndl.ones(9), path=tmp_path / name)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "f.needle"
+    w = ndl.ones(2, 2)
+    ndl.export(lambda x: (x @ w).tanh() * 2, ndl.ones(3, 2), path=path)
+    tensors, metadata = safetensors.read(path)
+    document = json.loads(metadata["needle.program"])
+
+    def refused(change, tensors=tensors):
+        copy = json.loads(json.dumps(document))
+        change(copy)
+        safetensors.write_atomically(path, tensors, {"needle.program": json.dumps(copy)})
+        with pytest.raises(ValueError, match="is no exported program"):
+            ndl.load_exported(path)
+
+    refused(lambda d: d.update(version=99))
+    refused(lambda d: d["program"]["calls"][0].update(kernel="__class__"))
+    refused(lambda d: d["program"]["calls"][0]["outs"][0].update(shape=[300, 200]))
+    refused(lambda d: d["program"]["calls"][0]["outs"][0].update(at=-5))
+    refused(lambda d: d["program"]["calls"].pop(0))
+    refused(lambda d: d["program"]["values"].pop())
+    refused(lambda d: d["program"]["programs"][0]["code"][0].__setitem__(0, "system"))
+    refused(lambda d: None, tensors={})
+    refused(lambda d: d.pop("gives"))
+
+
+# Standalone C ------------------------------------------------------------------------------------
+
+needs_compiler = pytest.mark.skipif(c_build.compiler() is None, reason="needs a C compiler")
+MAIN = """
+#include <stdio.h>
+#include "model.h"
+int main(void) {{
+  static {kind} x[{n}];
+  static f32 y[{m}];
+  if (fread(x, sizeof *x, {n}, stdin) != {n}) return 1;
+  model(x, y);
+  return fwrite(y, sizeof *y, {m}, stdout) != {m};
+}}
+"""
+
+
+def run_c(folder, x, shape):
+    """The result of model.c on x."""
+    kind = {"f": "f32", "i": "i64"}[x.dtype.kind]
+    (folder / "main.c").write_text(MAIN.format(kind=kind, n=x.size, m=int(np.prod(shape))))
+    warnings = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
+    command = [c_build.compiler(), "-std=c11", "-O2", *warnings, "model.c", "main.c", "-lm"]
+    subprocess.run([*command, "-o", "run"], cwd=folder, check=True)
+    out = subprocess.run([folder / "run"], input=x.tobytes(), capture_output=True, check=True)
+    return np.frombuffer(out.stdout, np.float32).reshape(shape)
+
+
+@needs_compiler
+def test_standalone_c_computes_the_same(model, tmp_path):
+    net, x = model
+    expected = net(ndl.tensor(x)).numpy()
+    ndl.export(lambda x: net(x), ndl.tensor(x), path=tmp_path / "model.c")
+    np.testing.assert_allclose(run_c(tmp_path, x, expected.shape), expected, 1e-4, 1e-5)
+
+
+CALLS = {
+    "reductions": lambda x: ndl.stack([x.sum(1), x.max(1), -(-x).max(1), x.mean(1), x.var(1)], 0),
+    "layouts": lambda x: ndl.stack([x.T.reshape((8, 6)), x, ndl.flip(x, 0)], 1).transpose((1, 2)),
+    "order": lambda x: ndl.stack([x.argmax(1), x.argmin(1)], 0).astype("float32"),
+    "cumsum": lambda x: x.cumsum(1) + (x > 0).astype("float32"),
+    "where": lambda x: ndl.where((x > 0) & (x < 1), x.exp(), x.sin().abs() ** 1.5),
+    "halves": lambda x: x.astype("bfloat16").astype("float32") + x.astype("float16"),
+    "integers": lambda x: (x * 10).astype("int32").astype("float32") // 3,
+    "products": lambda x: (x.reshape((2, 4, 6)) @ x.T.reshape((6, 8))).sum(0),
+    "columns": lambda x: (x - x.mean(0)) / (x.var(0) + 1e-5).sqrt(),
+    "indexing": lambda x: x[ndl.tensor([3, -1, 0, 3])][:, 1:5:2],
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CALLS)
+def test_single_calls_in_c(name, tmp_path):
+    x = rng.standard_normal((8, 6)).astype("f4")
+    expected = CALLS[name](ndl.tensor(x)).numpy()
+    ndl.export(CALLS[name], ndl.tensor(x), path=tmp_path / "model.c")
+    np.testing.assert_allclose(run_c(tmp_path, x, expected.shape), expected, 2e-5, 1e-5)
+
+
+def test_calls_without_c_are_named(tmp_path):
+    with pytest.raises(TypeError, match=r"argsort cannot be written as C.*test_export.py"):
+        ndl.export(lambda x: ndl.sort(x), ndl.ones(3), path=tmp_path / "model.c")
+    with pytest.raises(ValueError, match="name of a C function"):
+        ndl.export(lambda x: x * 2, ndl.ones(3), path=tmp_path / "my-model.c")

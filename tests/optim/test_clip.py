@@ -63,3 +63,12 @@ def test_a_norm_that_is_not_finite_is_an_error_on_request() -> None:
         optim.clip_grad_norm_(w, 1.0, error_if_nonfinite=True)
     with pytest.raises(ValueError, match="norm_type must be above 0"):
         optim.clip_grad_norm_(w, 1.0, norm_type=0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_norm_of_halves_has_room_for_squares(dtype: str) -> None:
+    w = Tensor(np.zeros(2), dtype=dtype)
+    w.grad = Tensor([300.0, 400.0], dtype=dtype)
+    assert float(optim.clip_grad_norm_(w, 1.0)) == 500.0
+    assert w.grad.dtype == dtype
+    np.testing.assert_allclose(w.grad.astype("float32").numpy(), [0.6, 0.8], rtol=1e-2)

@@ -256,3 +256,30 @@ def test_a_state_that_does_not_fit_is_refused() -> None:
     reordered = optim.Adam(parameters(start()[::-1]))
     with pytest.raises(ValueError, match="for a parameter of shape"):
         reordered.load_state_dict(adam.state_dict())
+
+
+@every_optimizer
+def test_a_gradient_of_another_shape_is_refused(make: Any) -> None:
+    w = Tensor(np.ones(3))
+    optimizer = make([w])
+    for shape in ((2, 3), (1,)):
+        w.grad = Tensor(np.ones(shape))
+        with pytest.raises(ValueError, match=r"gradient of the parameter's shape \(3,\)"):
+            optimizer.step()
+    assert w.shape == (3,)
+
+
+@pytest.mark.parametrize("name", ["Adafactor", "Muon"])
+def test_a_step_of_halves_is_that_of_float32(name: str) -> None:
+    """Sums of squares over a whole matrix do not fit into float16."""
+    rng = np.random.default_rng(0)
+    value, grad = (rng.standard_normal((300, 300)).astype("float16") for _ in range(2))
+    grad *= 100
+    after = []
+    for dtype in ("float16", "float32"):
+        w = Tensor(value, dtype=dtype)
+        w.grad = Tensor(grad, dtype=dtype)
+        getattr(optim, name)([w], lr=0.5).step()
+        assert w.dtype == dtype
+        after.append(w.numpy().astype("float32"))
+    np.testing.assert_allclose(after[0], after[1], atol=0.01)

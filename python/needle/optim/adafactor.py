@@ -10,6 +10,7 @@ import numpy as np
 from ..autograd import Tensor
 from ..dtype import bfloat16, dtype_of
 from ..ops.common import zeros_like
+from ..ops.reduce import accumulator
 from .group import ParamGroup
 from .optimizer import Optimizer, State
 
@@ -26,7 +27,8 @@ class Adafactor(Optimizer):
         p <- p - α u / max(1, rms(u) / d)
 
     eps is (eps1, eps2); eps1=None takes the dtype's machine epsilon. The memory is that of one row
-    and one column. PyTorch's form and defaults: lr bounds the relative step.
+    and one column. PyTorch's form and defaults: lr bounds the relative step. Halves are computed
+    and averaged in float32, since squares soon leave their range.
     """
 
     def __init__(
@@ -47,9 +49,9 @@ class Adafactor(Optimizer):
         )
 
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
+        squares: Any = zeros_like(p).astype(accumulator(p.dtype))
         if p.ndim < 2:
-            return {"variance": zeros_like(p)}
-        squares = zeros_like(p)
+            return {"variance": squares}
         return {
             "row_var": _mean(squares, -1),  # (..., n, 1)
             "col_var": _mean(squares, -2),  # (..., 1, m)
@@ -65,6 +67,8 @@ class Adafactor(Optimizer):
         eps1, eps2 = group["eps"]
         if eps1 is None:
             eps1 = machine_epsilon(p.dtype)
+        dtype = p.dtype
+        p, g = (x.astype(accumulator(dtype)) for x in (p, g))
         alpha = _rms(p).maximum(eps2) * rho
         if group.uses("weight_decay"):
             p = p * decay
@@ -79,7 +83,7 @@ class Adafactor(Optimizer):
             columns.data = beta * columns + rest * _mean(squares, -2)
             v = rows * columns / _mean(rows, -2).maximum(eps1)
         u = g / v.maximum(eps1 * eps1).sqrt()
-        return p - (alpha / (_rms(u) / group["d"]).maximum(1.0)) * u
+        return (p - (alpha / (_rms(u) / group["d"]).maximum(1.0)) * u).astype(dtype)
 
 
 def machine_epsilon(dtype: Any) -> float:

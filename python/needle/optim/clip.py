@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..autograd import Tensor, no_grad
+from ..ops.reduce import accumulator
 
 
 def clip_grad_norm_(
@@ -64,7 +65,8 @@ def total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0) -> Any:
 
 
 def _power_sum(x: Any, order: float) -> Any:
-    """Σ |x|^p of one tensor, or its largest |x|."""
+    """Σ |x|^p of one tensor, or its largest |x|; of halves in float32, where squares have room."""
+    x = x.astype(accumulator(x.dtype))
     if order == math.inf:
         return x.abs().max()
     return (x.square() if order == 2 else x.abs() ** order).sum()

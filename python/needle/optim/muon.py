@@ -104,7 +104,7 @@ def orthogonalize(
     a, b, c = coefficients
     tall = matrix.shape[0] > matrix.shape[1]
     x = matrix.transpose() if tall else matrix
-    x = x / x.square().sum().sqrt().maximum(eps)
+    x = x / x.norm().maximum(eps)
     for _ in range(steps):
         gram = x @ x.transpose()
         x = a * x + (b * gram + c * (gram @ gram)) @ x

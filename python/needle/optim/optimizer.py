@@ -81,6 +81,11 @@ class Optimizer:
         together: dict[Any, list[Tensor]] = {}  # by dtype and device
         for p in members:
             p.grad = p.grad.detach()
+            if p.grad.shape != p.shape:
+                raise ValueError(
+                    f"[{type(self).__name__}] expected a gradient of the parameter's shape "
+                    f"{p.shape}, got {p.grad.shape}."
+                )
             together.setdefault((p.dtype, p.device.name), []).append(p)
         for sharing in together.values():
             if self.elementwise and all(can_run(p, p.grad) for p in sharing):

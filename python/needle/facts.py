@@ -1,18 +1,21 @@
 """Python facts that a compiled function depends on, such as a layer's `training`.
 
-Whoever reads one through `fact` lets the compiler know: a compiled program holds only as long as
-every fact that was read while it was traced is still the same.
+Whoever reads one through `fact`, or as an attribute of a `Noted` object, lets the compiler know: a
+compiled program holds only as long as every fact that was read while it was traced is still the
+same. Whoever changes one says so with `changed`, so that programs need not look at every call.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 Facts = dict[Hashable, tuple[Callable[[], Any], Any]]  # how to read it, and what it was
+PLAIN = (bool, int, float, complex, str, bytes, type(None))  # values that are compared as values
 
 
 class _Noting(threading.local):
@@ -20,6 +23,13 @@ class _Noting(threading.local):
 
 
 noting = _Noting()
+changes = 0  # how often facts may have changed
+
+
+def changed() -> None:
+    """Say that facts may be others from now on."""
+    global changes
+    changes += 1
 
 
 def fact(owner: object, name: str, read: Callable[[], T]) -> T:
@@ -30,22 +40,62 @@ def fact(owner: object, name: str, read: Callable[[], T]) -> T:
     return value
 
 
-class Flag:
-    """A bool attribute that is read as a fact; it lives in the object's `__dict__`."""
+def hold(facts: Facts) -> bool:
+    """Are they all as they were?"""
+    return all(read() == value for read, value in facts.values())
 
-    def __init__(self, default: bool):
-        self.default = default
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+@contextmanager
+def noted() -> Iterator[Facts]:
+    """The facts that this thread reads within the context."""
+    facts: Facts = {}
+    noting.facts = facts
+    setattr(Noted, "__getattribute__", _read_noted)  # noqa: B010
+    try:
+        yield facts
+    finally:
+        delattr(Noted, "__getattribute__")
+        noting.facts = None
 
-    def __get__(self, owner: Any, kind: type | None = None) -> bool:
-        if owner is None:
-            return self.default
-        if noting.facts is None:
-            value: bool = owner.__dict__.get(self.name, self.default)
-            return value
-        return fact(owner, self.name, lambda: bool(owner.__dict__.get(self.name, self.default)))
 
-    def __set__(self, owner: Any, value: bool) -> None:
-        owner.__dict__[self.name] = value
+class Noted:
+    """An object whose attributes are facts; reading them costs nothing while nobody takes notes."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        changed()
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        changed()
+
+
+def _read_noted(owner: Any, name: str) -> Any:
+    """owner.name, which is a fact if it is data: its own, or a number that the class gives."""
+    value = object.__getattribute__(owner, name)
+    if noting.facts is not None and not name.startswith("__"):
+        own = object.__getattribute__(owner, "__dict__")
+        if name in own or isinstance(getattr(type(owner), name, owner), PLAIN):
+            known = (lambda: _comparable(getattr(owner, name, None)), _comparable(value))
+            noting.facts.setdefault((id(owner), name), known)
+    return value
+
+
+class _Same:
+    """A value that is equal to itself only."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _comparable(value: Any) -> Any:
+    """What tells whether an attribute is another one: numbers by value, tensors by identity."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_comparable, value))
+    return value if isinstance(value, PLAIN) else _Same(value)

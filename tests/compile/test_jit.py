@@ -201,6 +201,67 @@ def test_training_and_eval_are_traced_apart():
     assert f.cache_info().misses == 2
 
 
+def test_attributes_of_modules_that_changed_trace_again():
+    """A layer's settings, a parameter that is another tensor, layers and hooks that were added."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(1.0))
+    layers = nn.ModuleList([model])
+    mixed = nn.ModuleDict({"last": nn.Identity()})
+
+    def forward(x):
+        for layer in layers:
+            x = layer(x)
+        return mixed["last"](x)
+
+    changes = [
+        lambda: setattr(model[2], "p", 0.0),
+        lambda: setattr(model[0], "weight", nn.Parameter(ndl.ones(4, 4))),
+        lambda: layers.append(nn.Tanh()),
+        lambda: layers.__setitem__(1, nn.Sigmoid()),
+        lambda: mixed.__setitem__("last", nn.Tanh()),
+        lambda: model[0].register_forward_hook(lambda module, args, out: out * 2),
+        lambda: model[0].register_forward_hook(lambda module, args, out: out + 1),
+    ]
+    f = ndl.jit(forward, fuse=False)
+    x = ndl.tensor(X)
+    for misses, change in enumerate([lambda: None, *changes], 1):
+        change()
+        statistics = model[1].running_mean.clone()
+        results = []
+        for call in (f, f, forward):
+            model[1].running_mean.data = statistics
+            results.append((bits(call(x)), bits(model[1].running_mean)))
+        for ours, eager in zip(results[0], results[2], strict=True):
+            np.testing.assert_array_equal(ours, eager)
+        assert f.cache_info().misses == misses
+
+
+def test_tensors_that_start_to_require_a_gradient_trace_again():
+    w, v = ndl.tensor([1.0, 2.0], requires_grad=True), ndl.tensor([3.0, 4.0], requires_grad=True)
+
+    @ndl.jit
+    def step(x):
+        (w * v * x).sum().backward(create_graph=False)
+
+    x = ndl.tensor([1.0, 1.0])
+    for frozen in (False, True, False):
+        v.requires_grad_(not frozen)
+        v.grad = None
+        step(x)
+        assert w.grad.tolist() == [3.0, 4.0]
+        assert v.grad is None if frozen else v.grad.tolist() == [1.0, 2.0]
+
+
+def test_a_group_of_parameters_that_was_added_is_updated():
+    w, v = ndl.ones(2, requires_grad=True), ndl.ones(2, requires_grad=True)
+    optimizer = optim.SGD([w], lr=0.5)
+    step = ndl.jit(optimizer.step)
+    w.grad, v.grad = ndl.ones(2), ndl.ones(2)
+    step()
+    optimizer.add_param_group({"params": [v]})
+    step()
+    assert (w.tolist(), v.tolist()) == ([0.0, 0.0], [0.5, 0.5])
+
+
 def test_shared_views_keep_their_old_values():
     """Replacing state does not change memory that others can see."""
     w = ndl.tensor([1.0, 2.0])

@@ -44,9 +44,14 @@ class Known:
             start += len(state.cells)
             state.release()
         self.owners = [None if cell.is_grad else cell.owner for cell in self.cells]
+        self.tensors = [owner for owner in self.owners if owner is not None]
+        self.wanted = [tensor.requires_grad for tensor in self.tensors]
 
     def hold(self) -> bool:
-        """Has every tensor an array of the same layout, and do they share memory as they did?"""
+        """Has every tensor an array of the same layout, do they share memory as they did, and do
+        the same ones require a gradient?"""
+        if [tensor.requires_grad for tensor in self.tensors] != self.wanted:
+            return False
         arrays = self.arrays
         changed = False
         for i, owner in enumerate(self.owners):

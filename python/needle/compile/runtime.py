@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import facts
 from .._native import Sequence
 from ..backend import cpu
 from ..ndarray import random
@@ -33,6 +34,7 @@ class Program:
 
     def __init__(self, trace: Trace, fused: bool = True):
         self.trace = trace
+        self._facts_seen = -1  # `facts.changes` when they last held
         self.homes = [_home(output) for output in trace.outputs]
         self.stages = {"traced": trace.graph}
         for name, a_pass in (PASSES if fused else UNFUSED).items():
@@ -52,9 +54,11 @@ class Program:
         trace = self.trace
         if trace.escaped or not self._bind.known.hold():
             return False
-        for read, value in trace.facts.values():
-            if read() != value:
+        if facts.changes != self._facts_seen:
+            seen = facts.changes
+            if not facts.hold(trace.facts):
                 return False
+            self._facts_seen = seen
         for tensor, had_grad in trace.grad_reads:
             if (grad_of(tensor) is not None) != had_grad:
                 return False

@@ -104,16 +104,6 @@ def recording_devices(recording: Recording) -> Iterator[None]:
             device.mod = real
 
 
-@contextmanager
-def noting_facts() -> Iterator[facts.Facts]:
-    noted: facts.Facts = {}
-    facts.noting.facts = noted
-    try:
-        yield noted
-    finally:
-        facts.noting.facts = None
-
-
 def is_tracing() -> bool:
     """Is this thread inside a traced function?"""
     return random.recording.recorder is not None
@@ -133,7 +123,7 @@ def trace(
     recording = Recording()
     tracked = Tracked(recording)
     try:
-        with recording_devices(recording), intercepted(tracked), noting_facts() as noted:
+        with recording_devices(recording), intercepted(tracked), facts.noted() as noted:
             traced = _run(function, args, kwargs, arguments, tracked)
     finally:
         for generator, position in recording.generators.values():

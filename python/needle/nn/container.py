@@ -39,7 +39,7 @@ class Sequential(Module):
 
 
 class ModuleList(Module):
-    """A list of modules."""
+    """A list of modules. Changes set a new list, as a compiled function notices attributes."""
 
     def __init__(self, modules: Iterable[Module] = ()):
         self._list = list(modules)
@@ -49,19 +49,21 @@ class ModuleList(Module):
 
     def append(self, module: Module) -> ModuleList:
         """Add one at the end."""
-        self._list.append(module)
+        self._list = [*self._list, module]
         return self
 
     def extend(self, modules: Iterable[Module]) -> ModuleList:
         """Add several at the end."""
-        self._list.extend(modules)
+        self._list = [*self._list, *modules]
         return self
 
     def __getitem__(self, index: Any) -> Any:
         return ModuleList(self._list[index]) if isinstance(index, slice) else self._list[index]
 
     def __setitem__(self, index: int, module: Module) -> None:
-        self._list[index] = module
+        modules = [*self._list]
+        modules[index] = module
+        self._list = modules
 
     def __len__(self) -> int:
         return len(self._list)
@@ -90,7 +92,7 @@ class ModuleDict(Module):
         return found
 
     def __setitem__(self, name: str, module: Module) -> None:
-        self._dict[name] = module
+        self._dict = {**self._dict, name: module}
 
     def __contains__(self, name: str) -> bool:
         return name in self._dict

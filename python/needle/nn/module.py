@@ -15,7 +15,7 @@ from .. import init
 from ..autograd import Tensor, before_write, next_stamp
 from ..backend import BackendDevice, device_named
 from ..dtype import dtype_of
-from ..facts import Flag
+from ..facts import Noted
 from ..ndarray import functions as F
 
 M = TypeVar("M", bound="Module")
@@ -67,10 +67,14 @@ class StateEntry(NamedTuple):
     optional: bool = False  # a state may do without it
 
 
-class Module:
+Hooks = dict[tuple[str, object], Callable[..., Any]]  # by when they run, and which one it is
+
+
+class Module(Noted):
     """The base of every layer and model: define `forward` and set parameters as attributes."""
 
-    training = Flag(True)
+    training = True
+    _hooks: Hooks | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"[{type(self).__name__}] define forward(self, ...).")
@@ -79,8 +83,8 @@ class Module:
         stack = _running.modules
         stack.append(self)
         try:
-            hooks = self.__dict__.get("_hooks")
-            if hooks is None:
+            hooks = self._hooks
+            if not hooks:
                 return self.forward(*args, **kwargs)
             return _call_with_hooks(self, hooks, args, kwargs)
         except (ValueError, TypeError, IndexError) as error:
@@ -273,12 +277,11 @@ class Module:
         return self._add_hook("before", hook)
 
     def _add_hook(self, when: str, hook: Callable[..., Any]) -> Callable[[], None]:
-        hooks = self.__dict__.setdefault("_hooks", {})
         key = (when, object())
-        hooks[key] = hook
+        self._hooks = {**(self._hooks or {}), key: hook}
 
         def remove() -> None:
-            hooks.pop(key, None)
+            self._hooks = {k: h for k, h in (self._hooks or {}).items() if k != key}
 
         return remove
 
@@ -364,16 +367,14 @@ def _as_tensor(value: Any, dtype: Any) -> Tensor:
     return Tensor(value, dtype=dtype, requires_grad=False)
 
 
-def _call_with_hooks(
-    module: Module, hooks: dict[Any, Callable[..., Any]], args: tuple[Any, ...], kwargs: Any
-) -> Any:
-    for (when, _), hook in tuple(hooks.items()):
+def _call_with_hooks(module: Module, hooks: Hooks, args: tuple[Any, ...], kwargs: Any) -> Any:
+    for (when, _), hook in hooks.items():
         if when == "before":
             replaced = hook(module, args)
             if replaced is not None:
                 args = replaced if isinstance(replaced, tuple) else (replaced,)
     output = module.forward(*args, **kwargs)
-    for (when, _), hook in tuple(hooks.items()):
+    for (when, _), hook in hooks.items():
         if when == "after":
             replaced = hook(module, args, output)
             output = output if replaced is None else replaced

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any
 
 from ..autograd import Tensor
-from ..facts import fact
+from ..facts import changed, fact
 
 # What a hyperparameter must satisfy, where it has a bound.
 _BOUNDS = {
@@ -63,13 +63,15 @@ class ParamGroup(MutableMapping[str, Any]):
             self._set_number(name, float(value))
         else:
             self._plain[name] = value
+            changed()
 
     def _set_number(self, name: str, value: float) -> None:
         bound, holds = _BOUNDS.get(name, ("", lambda x: True))
         if not holds(value):
             raise ValueError(f"[optim] {name} must be {bound}, got {value}.")
-        if value != 0:
+        if value != 0 and name not in self._used:
             self._used.add(name)
+            changed()
         device = self.params[0].device if self.params else None
         number = Tensor(value, dtype="float64", device=device, requires_grad=False)
         if name in self._tensors:

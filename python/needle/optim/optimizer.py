@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..autograd import Tensor, enable_grad, no_grad
+from ..facts import changed, fact
 from ..init import zeros_like
 from .clip import clip_grad_norm_
 from .group import ParamGroup
@@ -72,7 +73,7 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         with no_grad():
-            for group in self.groups:
+            for group in fact(self, "groups", lambda: (*self.groups,)):
                 for t, members in self._advance(group):
                     self._update_all(group, members, self.rates(group, t))
         return loss
@@ -205,6 +206,7 @@ class Optimizer:
             )
         added = ParamGroup(params, self.variable, {**self.defaults, **options})
         self.groups.append(added)
+        changed()
         step = None
         for p in params:
             if p.requires_grad:

@@ -20,7 +20,7 @@ namespace {
 constexpr int kSpace = 3;
 
 // What threads keep between tasks and calls, beside the workspace of the call itself.
-thread_local Memory kept_tile, kept_images;
+thread_local Memory kept_tile;
 
 constexpr int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
 
@@ -128,6 +128,35 @@ struct Filter {
   T* data;
   int64_t step[kSpace], in_step, out_step;
 };
+
+// n things in as few parts of at most `most` as possible, whose lengths differ by one at most: the
+// first `longer` parts have size + 1, the others size.
+struct Cuts {
+  int64_t count, size, longer;
+
+  Cuts(int64_t n, int64_t most) : count(ceil_div(n, most)), size(n / count), longer(n % count) {}
+
+  int64_t start(int64_t i) const { return i * size + min_of(i, longer); }
+  int64_t length(int64_t i) const { return i < longer ? size + 1 : size; }
+};
+
+// Filters of one tap see whole images as one long line, if these are stored as one.
+template <class A, class B>
+void merge_points(TapAxis (&axes)[kSpace], Image<A>& in, Image<B>& out) {
+  for (const TapAxis& a : axes) {
+    if (a.taps != 1 || a.stride != 1 || a.padding != 0 || a.in != a.out) return;
+  }
+  const int64_t d = axes[0].in, h = axes[1].in, w = axes[2].in;
+  const auto is_line = [&](const auto& image) {
+    const int64_t* const s = image.step;
+    return (h == 1 || s[1] == w * s[2]) && (d == 1 || s[0] == w * h * s[2]) &&
+           (image.batch == 1 || image.batch_step == w * h * d * s[2]);
+  };
+  if (!is_line(in) || !is_line(out)) return;
+  axes[2].in = axes[2].out = in.batch * d * h * w;
+  axes[0].in = axes[0].out = axes[1].in = axes[1].out = 1;
+  in.batch = out.batch = 1;
+}
 
 template <class T>
 void copy_run(T* to, const T* from, int64_t n) {

@@ -36,7 +36,7 @@ class TapConv {
   }
 
   void run() {
-    merge_points();
+    merge_points(axes_, in_, out_);
     constexpr int64_t kTapWords = sizeof(Tap) / 8;
     int64_t entries = 0;
     for (const TapAxis& axis : axes_) entries += axis.taps * kTapWords + axis.phases() + 1;
@@ -80,22 +80,6 @@ class TapConv {
   };
 
   int64_t panel_size() const { return taps_ * in_channels_ * kWidth; }
-
-  // Filters of one tap see the whole image as one long line, if it is stored as one.
-  void merge_points() {
-    for (const TapAxis& a : axes_) {
-      if (a.taps != 1 || a.stride != 1 || a.padding != 0 || a.in != a.out) return;
-    }
-    const auto is_line = [&](const auto& image) {
-      const int64_t w = axes_[2].in, h = axes_[1].in, d = axes_[0].in, *s = image.step;
-      return (h == 1 || s[1] == w * s[2]) && (d == 1 || s[0] == w * h * s[2]) &&
-             (image.batch == 1 || image.batch_step == w * h * d * s[2]);
-    };
-    if (!is_line(in_) || !is_line(out_)) return;
-    axes_[2].in = axes_[2].out = in_.batch * axes_[0].in * axes_[1].in * axes_[2].in;
-    axes_[0].in = axes_[0].out = axes_[1].in = axes_[1].out = 1;
-    in_.batch = out_.batch = 1;
-  }
 
   // How many inputs along an axis `outputs` neighbours (of all phases) see.
   int64_t extent(int d, int64_t outputs) const {

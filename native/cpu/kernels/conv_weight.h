@@ -2,11 +2,13 @@
 // summed over the positions that meet through it.
 //
 // It is batch-reduce GEMM again: rows are x's channels, columns y's, and a panel is a run of
-// positions along a line. Both operands are read where they are; only when lines are short they are
-// copied first, images innermost (D, H, W, n, C), which makes runs n times longer. Positions are
-// taken in chunks that stay in the second-level cache while all taps pass over them. Small filters
-// are summed in segments of positions, large ones in tasks of taps and columns: either way, every
-// sum is cut by shape and added in a fixed order.
+// positions along a line. A task owns a part of the filter (some rows and columns, all taps) and
+// goes through positions in chunks: it copies a chunk of x and of y into panels of as many channels
+// as a block of the product has rows and columns, where the runs of all taps are read side by side,
+// from the first- and second-level cache. When lines are short, a chunk holds several images,
+// innermost, (D, H, W, n, channels), which makes runs n times longer. Where the parts are fewer
+// than the tasks that are wanted, positions are cut into segments too, whose sums are added in
+// their order: every sum is cut by shape.
 #pragma once
 
 #include "conv.h"
@@ -25,94 +27,21 @@ class TapWeight {
       : filter_(filter), x_(x), y_(y), groups_(groups) {
     for (int d = 0; d < kSpace; ++d) axes_[d] = axes[d];
     rows_ = x.channels / groups;
+    cols_ = y.channels / groups;
     unrolls_ = Unrolling::is_worth_it(axes[2], x.channels, groups);
     if (unrolls_) {
       unrolling_ = Unrolling(axes[2], x.channels);
       axes_[2] = unrolling_.axis();
       rows_ = unrolling_.channels();
+    } else {
+      merge_points(axes_, x_, y_);
     }
-    cols_ = y.channels / groups;
-    panels_ = ceil_div(cols_, kWidth);
+    plan();
   }
 
   void run() {
-    const bool is_short = axes_[2].out < kShortLine && x_.batch > 1 && !unrolls_;
-    if (!is_short && !unrolls_) return sum(false);
-    const Image<const T> x = x_, y = y_;
-    const int64_t line = unrolls_ ? unrolling_.line(axes_[2].out) : axes_[2].in * x.channels;
-    const int64_t x_image = axes_[0].in * axes_[1].in * line;
-    const int64_t y_line = is_short ? axes_[2].out * y.channels : 0;
-    const int64_t image = max_of(1, x_image + axes_[0].out * axes_[1].out * y_line) * kSize;
-    const int64_t most = min_of(x.batch, max_of(kRows, kPackedBytes / image));
-    const Workspace workspace(image * most, kept_images);
-    for (int64_t first = 0; first < x.batch; first += most) {
-      const int64_t n = min_of(most, x.batch - first);
-      T* const room = workspace.template as<T>();
-      if (is_short) {
-        images_ = n;
-        x_ = side_by_side(x, first, {axes_[0].in, axes_[1].in, axes_[2].in}, room);
-        y_ = side_by_side(y, first, {axes_[0].out, axes_[1].out, axes_[2].out}, room + x_image * n);
-      } else {
-        x_ = padded_lines(x, first, n, line, room);
-        y_.data = y.data + first * y.batch_step;
-      }
-      sum(first > 0);
-    }
-  }
-
- private:
-  static constexpr int64_t kSize = sizeof(T);
-  static constexpr int64_t kWidth = 2 * kLanes<T>;  // columns of a block
-  static constexpr int64_t kShortLine = 12;         // positions
-  static constexpr int64_t kPackedBytes = 1 << 25;  // of images side by side
-  static constexpr int64_t kChunk = 256;            // positions that a block of sums adds at once
-  static constexpr int64_t kSmallFilter = 1 << 18;  // bytes of sums that stay in the cache
-  static constexpr int64_t kTasks = 16;             // so many, if there is enough work:
-  static constexpr int64_t kTaskWork = 1 << 20;     // multiplications worth a task
-
-  // images_ images from `first` on as (D, H, W, n, C)
-  Image<const T> side_by_side(const Image<const T>& image, int64_t first,
-                              const int64_t (&shape)[kSpace], T* room) const {
-    const int64_t channels = image.channels, place = images_ * channels;
-    parallel_for(shape[0] * shape[1], 1, [&](int64_t begin, int64_t end) {
-      for (int64_t line = begin; line < end; ++line) {
-        const T* const from = image.data + first * image.batch_step +
-                              line / shape[1] * image.step[0] + line % shape[1] * image.step[1];
-        T* to = room + line * shape[2] * place;
-        for (int64_t w = 0; w < shape[2]; ++w) {
-          const T* source = from + w * image.step[2];
-          for (int64_t n = 0; n < images_; ++n, to += channels, source += image.batch_step) {
-            copy_run(to, source, channels);
-          }
-        }
-      }
-    });
-    return {room, 1, channels, 0, {shape[1] * shape[2] * place, shape[2] * place, place}};
-  }
-
-  // `count` images from `first` on as (n, D, H, line), to be read unrolled
-  Image<const T> padded_lines(const Image<const T>& image, int64_t first, int64_t count,
-                              int64_t line, T* room) const {
-    const int64_t height = axes_[1].in, lines = axes_[0].in * height;
-    parallel_for(count * lines, max_of(1, (1 << 14) / line), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const T* const from = image.data + (first + i / lines) * image.batch_step +
-                              i % lines / height * image.step[0] + i % height * image.step[1];
-        unrolling_.copy_line(room + i * line, from, image.step[2], 0, axes_[2].out);
-      }
-    });
-    return {room, count, rows_, lines * line, {height * line, line, unrolling_.step()}};
-  }
-
-  // The filter (+)= the sums over all positions.
-  void sum(bool accumulate) {
-    plan();
-    if (segments_ == 1) {
-      run_tasks(filter_, 0, accumulate);
-      return;
-    }
-    const int64_t taps = axes_[0].taps * axes_[1].taps * axes_[2].taps;
-    const int64_t row = groups_ * cols_, size = taps * rows_ * row;
+    if (segments_ == 1) return run_tasks(filter_, 0);
+    const int64_t row = groups_ * cols_, size = taps_ * rows_ * row;
     const Workspace workspace(segments_ * size * kSize);
     Filter<T> part = filter_;
     part.data = workspace.template as<T>();
@@ -120,14 +49,62 @@ class TapWeight {
     part.step[2] = rows_ * row;
     part.step[1] = axes_[2].taps * part.step[2];
     part.step[0] = axes_[1].taps * part.step[1];
-    run_tasks(part, size, false);
-    parallel_for(taps * rows_, max_of(1, (1 << 14) / row), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) add_segments(part.data + i * row, size, i, accumulate);
+    run_tasks(part, size);
+    parallel_for(taps_ * rows_, max_of(1, (1 << 14) / row), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) add_segments(part.data + i * row, size, i);
     });
   }
 
-  // Row i of the filter (+)= the sum of its segments, in their order.
-  void add_segments(const T* part, int64_t size, int64_t i, bool accumulate) const {
+ private:
+  static constexpr int64_t kSize = sizeof(T);
+  static constexpr int64_t kWidth = 2 * kLanes<T>;  // columns of a block
+  static constexpr int64_t kPartRows = 256;         // most rows and columns of a task
+  static constexpr int64_t kPartCols = 128;
+  static constexpr int64_t kPartBytes = 1 << 18;   // of its sums
+  static constexpr int64_t kChunk = 256;           // positions that a block adds at once
+  static constexpr int64_t kChunkBytes = 1 << 18;  // of x and y at those, in the cache
+  static constexpr int64_t kAhead = 8;             // positions, from prefetching to copying
+  static constexpr int64_t kTasks = 16;            // so many, if there is enough work:
+  static constexpr int64_t kTaskWork = 1 << 20;    // multiplications worth a task
+
+  // What a task computes of the filter: channels of a group.
+  struct Part {
+    int64_t group, row, rows, col, cols;
+  };
+
+  // Positions of y in some images: [first, last) along each axis, and the inputs that they see.
+  struct Chunk {
+    int64_t image, images, first[kSpace], last[kSpace], in_first[kSpace], in_last[kSpace];
+  };
+
+  // A chunk in panels: of x by `pitch` channels, `x_step` apart; of y by kWidth, `y_step` apart.
+  struct Packed {
+    T *x, *y;
+    int64_t pitch, x_step, y_step;
+  };
+
+  void plan() {
+    taps_ = axes_[0].taps * axes_[1].taps * axes_[2].taps;
+    part_cols_ = even_part(cols_, kPartCols, kWidth);
+    const int64_t most_rows = kPartBytes / (taps_ * part_cols_ * kSize);
+    part_rows_ = even_part(rows_, max_of(kRows, min_of(kPartRows, most_rows)));
+    const int64_t room = kChunkBytes / ((part_rows_ + part_cols_) * kSize);
+    const int64_t positions = max_of(kChunk / 2, min_of(kChunk, room));
+    part_[0] = 1;
+    part_[2] = even_part(axes_[2].out, positions);
+    part_[1] = even_part(axes_[1].out, max_of(1, positions / part_[2]));
+    const bool is_whole = part_[1] == axes_[1].out && !unrolls_;
+    images_ = is_whole ? even_part(x_.batch, max_of(1, positions / (part_[1] * part_[2]))) : 1;
+    chunks_ = ceil_div(x_.batch, images_);
+    for (int d = 0; d < kSpace; ++d) chunks_ *= ceil_div(axes_[d].out, part_[d]);
+    parts_ = groups_ * ceil_div(rows_, part_rows_) * ceil_div(cols_, part_cols_);
+    const int64_t outputs = y_.batch * axes_[0].out * axes_[1].out * axes_[2].out;
+    const int64_t work = outputs * taps_ * rows_ * cols_ * groups_;
+    segments_ = min_of(chunks_, ceil_div(max_of(1, min_of(kTasks, work / kTaskWork)), parts_));
+  }
+
+  // Row i of the filter = the sum of its segments, in their order.
+  void add_segments(const T* part, int64_t size, int64_t i) const {
     const int64_t tap = i / rows_, w = tap % axes_[2].taps, rest = tap / axes_[2].taps;
     T* const to = filter_.data + rest / axes_[1].taps * filter_.step[0] +
                   rest % axes_[1].taps * filter_.step[1] + w * filter_.step[2] +
@@ -135,121 +112,242 @@ class TapWeight {
     for (int64_t j = 0; j < groups_ * cols_; ++j) {
       T total = part[j];
       for (int64_t s = 1; s < segments_; ++s) total += part[s * size + j];
-      to[j] = accumulate ? to[j] + total : total;
+      to[j] = total;
     }
   }
 
-  void plan() {
-    const int64_t taps = axes_[0].taps * axes_[1].taps * axes_[2].taps;
-    lines_ = x_.batch * axes_[0].out * axes_[1].out;
-    const int64_t filter_size = taps * rows_ * cols_;
-    const int64_t work = lines_ * images_ * axes_[2].out * filter_size * groups_;
-    const int64_t wanted = max_of(1, min_of(kTasks, work / kTaskWork));
-    const bool is_small = filter_size * kSize <= kSmallFilter;
-    part_panels_ = panels_;
-    tap_lines_ = is_small ? 1 : axes_[0].taps * axes_[1].taps;
-    int64_t tasks = groups_ * tap_lines_;
-    if (!is_small && tasks < wanted) {
-      part_panels_ = ceil_div(panels_, ceil_div(wanted, tasks));
-      tasks *= ceil_div(panels_, part_panels_);
+  void run_tasks(const Filter<T>& filter, int64_t segment_step) const {
+    parallel_for(segments_ * parts_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        Filter<T> sums = filter;
+        sums.data += task / parts_ * segment_step;
+        run_task(sums, part_of(task % parts_), task / parts_);
+      }
+    });
+  }
+
+  Part part_of(int64_t part) const {
+    const int64_t across = ceil_div(cols_, part_cols_), down = ceil_div(rows_, part_rows_);
+    const int64_t col = part % across * part_cols_, row = part / across % down * part_rows_;
+    return {part / across / down, row, min_of(part_rows_, rows_ - row), col,
+            min_of(part_cols_, cols_ - col)};
+  }
+
+  void run_task(const Filter<T>& sums, const Part& part, int64_t segment) const {
+    const Cuts rows(part.rows, kRows);
+    const int64_t positions = images_ * part_[1] * part_[2];
+    Packed packed;
+    packed.pitch = unrolls_ ? unrolling_.step() : rows.length(0);
+    packed.x_step = most_inputs() * packed.pitch + kLanes<T>;
+    packed.y_step = positions * kWidth;
+    const int64_t x_size = unrolls_ ? most_inputs() / part_[2] * unrolling_.line(part_[2])
+                                    : rows.count * packed.x_step;
+    const int64_t y_size = ceil_div(part.cols, kWidth) * packed.y_step;
+    const int64_t list_bytes = part_[1] * sizeof(Panels<T>);
+    const Workspace workspace((x_size + y_size) * kSize + list_bytes, kept_tile);
+    packed.y = workspace.template as<T>();
+    Panels<T>* const list = reinterpret_cast<Panels<T>*>(packed.y + y_size);
+    packed.x = reinterpret_cast<T*>(reinterpret_cast<char*>(list) + list_bytes);
+    const int64_t first = segment * chunks_ / segments_;
+    for (int64_t i = first; i < (segment + 1) * chunks_ / segments_; ++i) {
+      const Chunk chunk = chunk_of(i);
+      pack_x(chunk, part, rows, packed);
+      pack_y(chunk, part, packed);
+      add_chunk(sums, chunk, part, rows, packed, list, i > first);
     }
-    segments_ = min_of(ceil_div(wanted, tasks), max_of(1, lines_));
-    chunk_lines_ = max_of(1, kChunk / max_of(1, images_ * axes_[2].out));
-    // With strides, the images of one position are a run; otherwise a whole line is.
-    runs_per_line_ = images_ > 1 && axes_[2].stride > 1 ? axes_[2].out : 1;
   }
 
-  void run_tasks(const Filter<T>& filter, int64_t segment_step, bool accumulate) {
-    const int64_t panel_parts = ceil_div(panels_, part_panels_);
-    parallel_for(
-        segments_ * groups_ * tap_lines_ * panel_parts, 1, [&](int64_t begin, int64_t end) {
-          Scratch<4096> scratch(chunk_lines_ * runs_per_line_ *
-                                static_cast<int64_t>(sizeof(Panels<T>)));
-          Panels<T>* const list = scratch.template as<Panels<T>>();
-          for (int64_t task = begin; task < end; ++task) {
-            int64_t rest = task;
-            const int64_t panel = rest % panel_parts * part_panels_;
-            rest /= panel_parts;
-            const int64_t tap_line = rest % tap_lines_;
-            rest /= tap_lines_;
-            const int64_t group = rest % groups_, segment = rest / groups_;
-            Filter<T> sums = filter;
-            sums.data += segment * segment_step + group * cols_;
-            const int64_t first = segment * lines_ / segments_;
-            const int64_t last = (segment + 1) * lines_ / segments_;
-            for (int64_t line = first; line < last || line == first; line += chunk_lines_) {
-              add_chunk(sums, group, tap_line, panel, line, min_of(last, line + chunk_lines_), list,
-                        accumulate || line > first);
-            }
-          }
-        });
+  // Inputs that a chunk sees at most, as they are packed.
+  int64_t most_inputs() const {
+    int64_t most[kSpace];
+    for (int d = 0; d < kSpace; ++d) {
+      const TapAxis& axis = axes_[d];
+      most[d] = min_of(axis.in, (part_[d] - 1) * axis.stride + (axis.taps - 1) * axis.dilation + 1);
+    }
+    return images_ * most[0] * most[1] * packed_inputs(most[2]);
   }
 
-  // Lines [line, last) of positions, added to all taps of the task.
-  void add_chunk(const Filter<T>& sums, int64_t group, int64_t tap_line, int64_t panel,
-                 int64_t line, int64_t last, Panels<T>* list, bool accumulate) const {
-    const int64_t tap_lines = axes_[0].taps * axes_[1].taps;
-    const int64_t first_tap = tap_lines_ == 1 ? 0 : tap_line;
-    const int64_t last_tap = tap_lines_ == 1 ? tap_lines : tap_line + 1;
-    for (int64_t tap = first_tap; tap < last_tap; ++tap) {
-      const int64_t kd = tap / axes_[1].taps, kh = tap % axes_[1].taps;
-      for (int64_t kw = 0; kw < axes_[2].taps; ++kw) {
-        PanelSum<T> sum = list_runs(group, kd, kh, kw, line, last, list);
-        T* const to = sums.data + kd * sums.step[0] + kh * sums.step[1] + kw * sums.step[2];
-        for (int64_t p = panel; p < min_of(panels_, panel + part_panels_); ++p) {
-          const int64_t col = p * kWidth, cols = min_of(kWidth, cols_ - col);
-          const int64_t height = even_part(rows_, kRows);
-          for (int64_t row = 0; row < rows_; row += height) {
-            block_kernel<T>(min_of(height, rows_ - row), cols)(
-                sum, row, col, to + row * sums.in_step + col, sums.in_step, accumulate);
+  // A line is packed by remainders: every stride-th input, then those after each of them, and so
+  // on.
+  int64_t remainders(int64_t inputs) const { return min_of(axes_[2].stride, inputs); }
+  int64_t remainder_step(int64_t inputs) const { return ceil_div(inputs, axes_[2].stride); }
+  int64_t packed_inputs(int64_t inputs) const {
+    return remainders(inputs) * remainder_step(inputs);
+  }
+
+  Chunk chunk_of(int64_t i) const {
+    Chunk chunk;
+    for (int d = kSpace - 1; d >= 0; --d) {
+      const TapAxis& axis = axes_[d];
+      const int64_t parts = ceil_div(axis.out, part_[d]);
+      chunk.first[d] = i % parts * part_[d];
+      chunk.last[d] = min_of(axis.out, chunk.first[d] + part_[d]);
+      chunk.in_first[d] = max_of(0, chunk.first[d] * axis.stride - axis.padding);
+      chunk.in_last[d] = min_of(axis.in, (chunk.last[d] - 1) * axis.stride - axis.padding +
+                                             (axis.taps - 1) * axis.dilation + 1);
+      i /= parts;
+    }
+    chunk.image = i * images_;
+    chunk.images = min_of(images_, x_.batch - chunk.image);
+    return chunk;
+  }
+
+  // Is there a tap through which a chunk's outputs see this input?
+  bool is_seen(const Chunk& chunk, int d, int64_t input) const {
+    const TapAxis& axis = axes_[d];
+    for (int64_t k = 0; k < axis.taps; ++k) {
+      const int64_t distance = input + axis.padding - k * axis.dilation;
+      const int64_t output = floor_div(distance, axis.stride);
+      if (output * axis.stride != distance) continue;
+      if (output >= chunk.first[d] && output < chunk.last[d]) return true;
+    }
+    return false;
+  }
+
+  int64_t line_step(const Chunk& chunk, const Packed& packed) const {
+    const int64_t inputs = packed_inputs(chunk.in_last[2] - chunk.in_first[2]);
+    return unrolls_ ? unrolling_.line(inputs) : inputs * chunk.images * packed.pitch;
+  }
+
+  // (panels, D, H, remainders, W, images, pitch), or (D, H, padded lines) to be read unrolled
+  void pack_x(const Chunk& chunk, const Part& part, const Cuts& rows, const Packed& packed) const {
+    if (chunk.in_first[2] >= chunk.in_last[2]) return;
+    const int64_t step = line_step(chunk, packed);
+    T* to = packed.x;
+    for (int64_t d = chunk.in_first[0]; d < chunk.in_last[0]; ++d) {
+      for (int64_t h = chunk.in_first[1]; h < chunk.in_last[1]; ++h, to += step) {
+        if (!is_seen(chunk, 0, d) || !is_seen(chunk, 1, h)) continue;
+        const T* const from =
+            x_.data + chunk.image * x_.batch_step + d * x_.step[0] + h * x_.step[1];
+        if (unrolls_) {
+          unrolling_.copy_line(to, from, x_.step[2], chunk.first[2],
+                               chunk.last[2] - chunk.first[2]);
+        } else {
+          pack_x_line(to, from + part.group * rows_ + part.row, chunk, rows, packed);
+        }
+      }
+    }
+  }
+
+  void pack_x_line(T* line, const T* from, const Chunk& chunk, const Cuts& rows,
+                   const Packed& packed) const {
+    const int64_t stride = axes_[2].stride, inputs = chunk.in_last[2] - chunk.in_first[2];
+    for (int64_t remainder = 0; remainder < remainders(inputs); ++remainder) {
+      T* to = line + remainder * remainder_step(inputs) * chunk.images * packed.pitch;
+      const int64_t first = chunk.in_first[2] + remainder;
+      for (int64_t w = sees(first) ? first : chunk.in_last[2]; w < chunk.in_last[2]; w += stride) {
+        const T* source = from + w * x_.step[2];
+        for (int64_t n = 0; n < chunk.images; ++n, to += packed.pitch, source += x_.batch_step) {
+          prefetch_run(source + kAhead * stride * x_.step[2], rows.start(rows.count));
+          for (int64_t r = 0; r < rows.count; ++r) {
+            copy_over(to + r * packed.x_step, source + rows.start(r), rows.length(r));
           }
         }
       }
     }
   }
 
-  // The runs of positions on lines [line, last) that meet through a tap.
-  PanelSum<T> list_runs(int64_t group, int64_t kd, int64_t kh, int64_t kw, int64_t line,
-                        int64_t last, Panels<T>* list) const {
-    const TapAxis &depth = axes_[0], &height = axes_[1], &width = axes_[2];
-    const int64_t shift = kw * width.dilation - width.padding;
-    const int64_t first = max_of(0, -floor_div(shift, width.stride));
-    const int64_t end = min_of(width.out, floor_div(width.in - 1 - shift, width.stride) + 1);
-    const bool is_line = runs_per_line_ == 1;
-    PanelSum<T> sum = {list, 0, 0, 1, 0, 0};
-    sum.depth = is_line ? max_of(0, end - first) * images_ : images_;
-    sum.a_col = images_ > 1 ? x_.channels : width.stride * x_.step[2];
-    sum.b_row = images_ > 1 ? y_.channels : y_.step[2];
-    int64_t h = line % height.out, d = line / height.out % depth.out;
-    int64_t n = line / height.out / depth.out;
-    for (; line < last && first < end; ++line, ++h) {
-      if (h == height.out) {
-        h = 0;
-        if (++d == depth.out) d = 0, ++n;
-      }
-      const int64_t in_d = d * depth.stride + kd * depth.dilation - depth.padding;
-      const int64_t in_h = h * height.stride + kh * height.dilation - height.padding;
-      if (in_d < 0 || in_d >= depth.in || in_h < 0 || in_h >= height.in) continue;
-      const T* a = x_.data + group * rows_ + n * x_.batch_step + in_d * x_.step[0] +
-                   in_h * x_.step[1] + (first * width.stride + shift) * x_.step[2];
-      const T* b = y_.data + group * cols_ + n * y_.batch_step + d * y_.step[0] + h * y_.step[1] +
-                   first * y_.step[2];
-      for (int64_t w = first; w < (is_line ? first + 1 : end); ++w) {
-        list[sum.count++] = {a, b};
-        a += width.stride * x_.step[2];
-        b += y_.step[2];
+  // Does a tap meet inputs that are a multiple of the stride away?
+  bool sees(int64_t input) const {
+    const TapAxis& axis = axes_[2];
+    for (int64_t k = 0; k < axis.taps; ++k) {
+      if ((input + axis.padding - k * axis.dilation) % axis.stride == 0) return true;
+    }
+    return false;
+  }
+
+  static void prefetch_run(const T* run, int64_t n) {
+    for (int64_t i = 0; i < n; i += 64 / kSize) __builtin_prefetch(run + i);
+  }
+
+  // (panels, H, W, images, kWidth)
+  void pack_y(const Chunk& chunk, const Part& part, const Packed& packed) const {
+    const T* const from = y_.data + chunk.image * y_.batch_step + chunk.first[0] * y_.step[0] +
+                          part.group * cols_ + part.col;
+    T* to = packed.y;
+    for (int64_t h = chunk.first[1]; h < chunk.last[1]; ++h) {
+      for (int64_t w = chunk.first[2]; w < chunk.last[2]; ++w) {
+        const T* source = from + h * y_.step[1] + w * y_.step[2];
+        for (int64_t n = 0; n < chunk.images; ++n, to += kWidth, source += y_.batch_step) {
+          T* panel = to;
+          for (int64_t j = 0; j < part.cols; j += kWidth, panel += packed.y_step) {
+            copy_over(panel, source + j, min_of(kWidth, part.cols - j));
+          }
+        }
       }
     }
+  }
+
+  // Whole vectors are written: what follows the run must be written later.
+  static void copy_over(T* to, const T* from, int64_t n) {
+    int64_t i = 0;
+    for (; i + kLanes<T> <= n; i += kLanes<T>) store(to + i, load(from + i));
+    if (i < n) store(to + i, Lanes<T>(static_cast<int>(n - i)).load(from + i));
+  }
+
+  // Adds a chunk to the sums of all taps.
+  void add_chunk(const Filter<T>& sums, const Chunk& chunk, const Part& part, const Cuts& rows,
+                 const Packed& packed, Panels<T>* list, bool accumulate) const {
+    const int64_t height = rows.length(0), tall = rows.longer == 0 ? rows.count : rows.longer;
+    for (int64_t j = 0; j < part.cols; j += kWidth) {
+      const int64_t cols = min_of(kWidth, part.cols - j), y_panel = j / kWidth * packed.y_step;
+      const BlockKernel<T> tall_kernel = block_kernel<T>(height, cols);
+      const BlockKernel<T> low_kernel = block_kernel<T>(max_of(1, height - 1), cols);
+      for (int64_t tap = 0; tap < taps_; ++tap) {
+        const int64_t kw = tap % axes_[2].taps, rest = tap / axes_[2].taps;
+        const int64_t kh = rest % axes_[1].taps, kd = rest / axes_[1].taps;
+        const PanelSum<T> sum = list_runs(chunk, {kd, kh, kw}, packed, list);
+        T* const to = sums.data + kd * sums.step[0] + kh * sums.step[1] + kw * sums.step[2] +
+                      part.row * sums.in_step + part.group * cols_ + part.col + j;
+        for (int64_t r = 0; r < rows.count; ++r) {
+          const int64_t x_panel = unrolls_ ? part.row + rows.start(r) : r * packed.x_step;
+          (r < tall ? tall_kernel : low_kernel)(
+              sum, x_panel, y_panel, to + rows.start(r) * sums.in_step, sums.in_step, accumulate);
+        }
+      }
+    }
+  }
+
+  // The runs of a chunk's positions that meet through a tap.
+  PanelSum<T> list_runs(const Chunk& chunk, const int64_t (&tap)[kSpace], const Packed& packed,
+                        Panels<T>* list) const {
+    const TapAxis& width = axes_[2];
+    const int64_t images = chunk.images, shift = tap[2] * width.dilation - width.padding;
+    const int64_t first = max_of(chunk.first[2], -floor_div(shift, width.stride));
+    const int64_t inside = floor_div(width.in - 1 - shift, width.stride) + 1;
+    const int64_t last = min_of(chunk.last[2], inside);
+    PanelSum<T> sum = {list, 0, max_of(0, last - first) * images, 1, packed.pitch, kWidth};
+    const int64_t d = input(0, chunk.first[0], tap[0]);
+    if (first >= last || d < 0 || d >= axes_[0].in) return sum;
+    const int64_t lines = chunk.in_last[1] - chunk.in_first[1];
+    const int64_t start = first * width.stride + shift - chunk.in_first[2];
+    const int64_t inputs = chunk.in_last[2] - chunk.in_first[2];
+    const int64_t place = start % width.stride * remainder_step(inputs) + start / width.stride;
+    const T* const x = packed.x + place * images * packed.pitch;
+    const T* const y = packed.y + (first - chunk.first[2]) * images * kWidth;
+    const int64_t x_line = line_step(chunk, packed);
+    const int64_t y_line = (chunk.last[2] - chunk.first[2]) * images * kWidth;
+    for (int64_t h = chunk.first[1]; h < chunk.last[1]; ++h) {
+      const int64_t in_h = input(1, h, tap[1]);
+      if (in_h < 0 || in_h >= axes_[1].in) continue;
+      const int64_t line = (d - chunk.in_first[0]) * lines + in_h - chunk.in_first[1];
+      list[sum.count++] = {x + line * x_line, y + (h - chunk.first[1]) * y_line};
+    }
     return sum;
+  }
+
+  // The input that an output meets through a tap.
+  int64_t input(int d, int64_t output, int64_t tap) const {
+    return output * axes_[d].stride + tap * axes_[d].dilation - axes_[d].padding;
   }
 
   Filter<T> filter_;
   Image<const T> x_, y_;
   TapAxis axes_[kSpace];
-  int64_t groups_, rows_, cols_, panels_;  // of one group: channels of x, of y, panels of those
-  int64_t images_ = 1;                     // side by side at each position
-  int64_t lines_, chunk_lines_, runs_per_line_;
-  int64_t segments_, tap_lines_, part_panels_;
+  int64_t groups_, rows_, cols_, taps_;     // rows and columns of a group: channels of x, of y
+  int64_t part_rows_, part_cols_, parts_;   // of the filter, a task each
+  int64_t images_, part_[kSpace], chunks_;  // images and positions of a chunk
+  int64_t segments_;
   bool unrolls_;
   Unrolling unrolling_;
 };

@@ -6,7 +6,8 @@
 // into a tile in the second-level cache, padded with zeros, images innermost: (H, W, n, C). There
 // neighbouring rows lie evenly spaced, also across short lines: a block of rows is the same
 // position in several images when lines are short, and several positions of one image when they
-// are long. Taps that see nothing but padding from a whole block are left out of its sum.
+// are long. Taps that see nothing but padding from a whole block of images, or from a line, are
+// left out of the sum.
 #pragma once
 
 #include "conv.h"
@@ -60,7 +61,7 @@ class TapConv {
  private:
   static constexpr int64_t kSize = sizeof(T);
   static constexpr int64_t kWidth = 2 * kLanes<T>;  // columns of a panel
-  static constexpr int64_t kTileBytes = 1 << 19;    // a quarter of the second-level cache
+  static constexpr int64_t kTileBytes = 1 << 18;    // a half of the second-level cache
   static constexpr int64_t kTasks = 16;             // so many, if there is enough work:
   static constexpr int64_t kTaskWork = 1 << 20;     // multiplications worth a task
   static constexpr int64_t kPackedRows = 16;        // of a panel, packed by one task
@@ -304,22 +305,22 @@ class TapConv {
     const int64_t rows = (last[2] - part.first[2]) * part.images;
     if (rows <= 0) return;
     const bool by_position = part.images > kRows / 2;  // blocks of rows are one position
-    const int64_t height = by_position ? part.images : even_part(rows, kRows);
+    const Cuts cuts(rows, by_position ? part.images : kRows);
     const int64_t col = panel * kWidth, cols = min_of(kWidth, out_channels_ - col);
-    const BlockKernel<T> kernel = block_kernel<T>(height, cols);
-    const BlockKernel<T> end_kernel =
-        rows % height == 0 ? kernel : block_kernel<T>(rows % height, cols);
+    const BlockKernel<T> longer = block_kernel<T>(cuts.length(0), cols);
+    const BlockKernel<T> shorter = block_kernel<T>(cuts.size, cols);
     const T* const b = packed_ + (part.group * panels_ + panel) * panel_size();
     for (int64_t d = part.first[0]; d < last[0]; ++d) {
       for (int64_t h = part.first[1]; h < last[1]; ++h) {
         T* const line = out_.data + part.group * out_channels_ + col +
                         part.image * out_.batch_step + position(0, phase[0], d) +
                         position(1, phase[1], h) + position(2, phase[2], part.first[2]);
-        for (int64_t row = 0; row < rows; row += height) {
-          const int64_t n = min_of(height, rows - row);
-          const int64_t count = list_taps(part, tile, b, phase, {d, h}, row, n, list);
-          const PanelSum<T> sum = {list, count, in_channels_, tile.row, 1, kWidth};
-          run_block(n == height ? kernel : end_kernel, sum, line, row, n, cols, part.images);
+        PanelSum<T> sum = {list, 0, in_channels_, tile.row, 1, kWidth};
+        if (part.images == 1) sum.count = list_taps(part, tile, b, phase, {d, h}, 0, rows, list);
+        for (int64_t i = 0; i < cuts.count; ++i) {
+          const int64_t row = cuts.start(i), n = cuts.length(i);
+          if (part.images > 1) sum.count = list_taps(part, tile, b, phase, {d, h}, row, n, list);
+          run_block(i < cuts.longer ? longer : shorter, sum, line, row, n, cols, part.images);
         }
       }
     }

@@ -158,6 +158,75 @@ Lines<T> lines_of(const View& view) {
   return lines;
 }
 
+// Weights in panels of columns, (panels, rows, kWidth). Every step reads all of them: side by side
+// they take turns in the first-level cache, a power of two apart they would share few of its sets.
+template <class T>
+class PackedWeights {
+ public:
+  PackedWeights(int64_t rows, int64_t cols)
+      : rows_(rows), cols_(cols), workspace_(ceil_div(cols, kWidth) * kWidth * rows * kSize) {}
+
+  // The weights themselves, by stripes of rows.
+  void pack(const Lines<T>& w) {
+    for_stripes(rows_, kStripe, [&](int64_t first, int64_t count) {
+      const Workspace workspace(cols_ * kSize, kept_by_task);
+      for (int64_t i = first; i < first + count; ++i) {
+        const T* const row = w.source.tile(w.at(0, i), w.col, cols_, workspace.template as<T>());
+        for (int64_t j = 0; j < cols_; j += kWidth) {
+          __builtin_memcpy(at(i, j), row + j, min_of(kWidth, cols_ - j) * kSize);
+        }
+      }
+    });
+  }
+
+  // Their transpose, by panels.
+  void pack_transposed(const Lines<T>& w) {
+    const bool is_plain = w.source.is_plain && w.col == kSize;
+    for_stripes(cols_, kWidth, [&](int64_t first, int64_t count) {
+      if (is_plain) {
+        return transpose(at(0, first), kWidth, w.at(0, first), w.batch, count, rows_);
+      }
+      const Workspace workspace(rows_ * kSize, kept_by_task);
+      T* const line = workspace.template as<T>();
+      for (int64_t j = 0; j < count; ++j) {
+        w.read(line, 0, first + j);
+        for (int64_t i = 0; i < rows_; ++i) at(i, first)[j] = line[i];
+      }
+    });
+  }
+
+  // c (n x cols) (+)= a (n x rows) times the weights; both dense
+  void multiply(const T* a, T* c, int64_t n, bool accumulate) const {
+    for (int64_t k = 0; k < rows_; k += kDepth) {
+      for (int64_t j = 0; j < cols_; j += kWidth) {
+        const Panels<T> panels = {a + k, at(k, j)};
+        const PanelSum<T> sum = {&panels, 1, min_of(kDepth, rows_ - k), rows_, 1, kWidth};
+        multiply_panels<T>(sum, c + j, cols_, n, min_of(kWidth, cols_ - j), accumulate || k > 0);
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kSize = sizeof(T);
+  static constexpr int64_t kWidth = block_cols<T>(kRows);
+  static constexpr int64_t kDepth = 1024 / kSize;  // of a panel in the first-level cache
+  static constexpr int64_t kStripe = 16;
+
+  T* at(int64_t row, int64_t col) const {
+    return workspace_.template as<T>() + (col / kWidth * rows_ + row) * kWidth;
+  }
+
+  template <class F>
+  static void for_stripes(int64_t n, int64_t size, const F& body) {
+    parallel_for(ceil_div(n, size), max_of(1, kStripe / size), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) body(i * size, min_of(size, n - i * size));
+    });
+  }
+
+  const int64_t rows_, cols_;
+  const Workspace workspace_;
+};
+
 // A task's rows of the batch. Few, so that their products stay in registers and there are tasks for
 // all threads; more when the weights are too large for a core's cache, to read them less often.
 inline int64_t rows_of_task(int64_t batch, int64_t weight_bytes) {
@@ -186,21 +255,17 @@ class ForwardSteps {
 
   void run() {
     const int64_t width = Cell::kGates * size_;
-    const bool in_place = w_.source.is_plain && w_.col == kSize;
-    const Workspace workspace((in_place ? 0 : size_ * width) * kSize);
-    weights_ = in_place ? reinterpret_cast<const T*>(w_.data) : workspace.as<T>();
-    weights_step_ = in_place ? w_.batch / kSize : width;
-    if (!in_place) {
-      for (int64_t i = 0; i < size_; ++i) w_.read(workspace.as<T>() + i * width, 0, i);
-    }
+    PackedWeights<T> weights(size_, width);
+    weights.pack(w_);
     const int64_t rows = rows_of_task(batch_, size_ * width * kSize);
-    parallel_for(batch_, rows, [&](int64_t begin, int64_t end) { run_rows(begin, end - begin); });
+    parallel_for(batch_, rows,
+                 [&](int64_t begin, int64_t end) { run_rows(weights, begin, end - begin); });
   }
 
  private:
   static constexpr int64_t kSize = sizeof(T);
 
-  void run_rows(int64_t first, int64_t rows) const {
+  void run_rows(const PackedWeights<T>& weights, int64_t first, int64_t rows) const {
     const int64_t width = Cell::kGates * size_, kept = Cell::kKept * size_;
     const Workspace workspace((rows * (2 * size_ + width) + 2 * width + kept) * kSize,
                               kept_by_task);
@@ -221,9 +286,7 @@ class ForwardSteps {
       for (int64_t i = 0; has_bias && i < rows; ++i) {
         __builtin_memcpy(s + i * width, bias, width * kSize);
       }
-      const Panels<T> panels = {h, weights_};
-      multiply_panels<T>({&panels, 1, size_, size_, 1, weights_step_}, s, width, rows, width,
-                         has_bias);
+      weights.multiply(h, s, rows, has_bias);
       for (int64_t i = 0; i < rows; ++i) {
         const int64_t b = first + i;
         const T* const x_row = x_.source.tile(x_.at(t, b), x_.col, width, x);
@@ -240,8 +303,6 @@ class ForwardSteps {
   const int64_t steps_, batch_, size_;
   const Lines<T> h_, kept_, x_, h0_, w_;
   Lines<T> c0_, c_last_, bias_;
-  const T* weights_;
-  int64_t weights_step_;
 };
 
 // Backward ----------------------------------------------------------------------------------------
@@ -270,34 +331,15 @@ class BackwardSteps {
 
   void run() {
     const int64_t width = Cell::kGates * size_;
-    const Workspace workspace(width * size_ * kSize);
-    turned_w_ = workspace.as<T>();
-    constexpr int64_t kStripe = 16;
-    parallel_for(ceil_div(size_, kStripe), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        turn_weights(i * kStripe, min_of(kStripe, size_ - i * kStripe), workspace.as<T>());
-      }
-    });
+    PackedWeights<T> weights(width, size_);
+    weights.pack_transposed(w_);
     const int64_t rows = rows_of_task(batch_, size_ * width * kSize);
-    parallel_for(batch_, rows, [&](int64_t begin, int64_t end) { run_rows(begin, end - begin); });
+    parallel_for(batch_, rows,
+                 [&](int64_t begin, int64_t end) { run_rows(weights, begin, end - begin); });
   }
 
  private:
   static constexpr int64_t kSize = sizeof(T);
-
-  // turned[j][i] = w[i][j] for some rows i.
-  void turn_weights(int64_t first, int64_t rows, T* turned) const {
-    const int64_t width = Cell::kGates * size_;
-    if (w_.source.is_plain && w_.col == kSize) {
-      return transpose(turned + first, size_, w_.at(0, first), w_.batch, rows, width);
-    }
-    const Workspace workspace(width * kSize, kept_by_task);
-    T* const line = workspace.as<T>();
-    for (int64_t i = first; i < first + rows; ++i) {
-      w_.read(line, 0, i);
-      for (int64_t j = 0; j < width; ++j) turned[j * size_ + i] = line[j];
-    }
-  }
 
   // A task's memory: adjoints of the state for all of its rows, lines for one row.
   struct Buffers {
@@ -305,7 +347,7 @@ class BackwardSteps {
     T *g, *h, *h_before, *c_before, *kept, *dx;
   };
 
-  void run_rows(int64_t first, int64_t rows) const {
+  void run_rows(const PackedWeights<T>& weights, int64_t first, int64_t rows) const {
     const int64_t width = Cell::kGates * size_, kept = max_of(1, Cell::kKept) * size_;
     const Workspace workspace((rows * (2 * size_ + width) + 4 * size_ + kept + width) * kSize,
                               kept_by_task);
@@ -321,9 +363,7 @@ class BackwardSteps {
     for (int64_t t = steps_ - 1; t >= 0; --t) {
       check_interrupt();
       for (int64_t i = 0; i < rows; ++i) run_row(t, first + i, i, buffers);
-      const Panels<T> panels = {buffers.ds, turned_w_};
-      multiply_panels<T>({&panels, 1, width, width, 1, size_}, buffers.dh, size_, rows, size_,
-                         true);
+      weights.multiply(buffers.ds, buffers.dh, rows, true);
     }
     for (int64_t i = 0; i < rows; ++i) {
       dh0_.write(0, first + i, buffers.dh + i * size_);
@@ -366,7 +406,6 @@ class BackwardSteps {
   const int64_t steps_, batch_, size_;
   const Lines<T> dx_, dh0_, h_, kept_, h0_, w_, g_h_;
   Lines<T> ds_, c0_, dc0_, g_c_;
-  T* turned_w_;
 };
 
 // Calls body(Cell, T) for a cell and a compute type known at run time.

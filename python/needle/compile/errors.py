@@ -30,12 +30,16 @@ def user_line() -> str:
 
 def needs_data(what: str, remedy: str) -> TraceError:
     """The error for Python that asks for elements which are not computed yet."""
+    return at_user_line(
+        f"[jit] {what} while the function is traced: its elements are not computed yet; {remedy}."
+    )
+
+
+def at_user_line(message: str) -> TraceError:
+    """An error with the user's line below it."""
     frame = user_frame()
     place = ""
     if frame is not None:
         text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
         place = f"\n  {frame.f_code.co_filename}:{frame.f_lineno}: {text}"
-    return TraceError(
-        f"[jit] {what} while the function is traced: its elements are not computed yet; "
-        f"{remedy}.{place}"
-    )
+    return TraceError(message + place)

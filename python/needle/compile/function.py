@@ -15,6 +15,7 @@ from ..backend import default_device
 from ..dtype import dtype_of
 from ..graph import observers
 from ..ndarray.array import NDArray, from_numpy
+from .dynamic import Dynamic, Family, family_of, open_key
 from .runtime import Program
 from .show import Kernel, Profile, Stages
 from .trace import ArgumentType, is_tracing, lock, trace
@@ -29,11 +30,13 @@ watch: Callable[[str, Program, list[float]], None] | None = None
 
 
 class CacheInfo(NamedTuple):
-    """How often a program was found, how often the function was traced, how many are kept."""
+    """How often a program was found, how often the function was traced, how many are kept, and how
+    often one was made for another size of a dynamic axis."""
 
     hits: int
     misses: int
     size: int
+    resized: int = 0
 
 
 class Call:
@@ -84,13 +87,21 @@ class Jitted:
     `graph`, `kernels` and `profile` look at the program of the last call.
     """
 
-    def __init__(self, function: Callable[..., Any], fuse: bool = True):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        fuse: bool = True,
+        dynamic: int | dict[str, int] | None = None,
+    ):
         self.__name__ = "function"
         functools.update_wrapper(self, function)
         self._function = function
         self._fuse = fuse
         self._programs: dict[Hashable, list[Program]] = {}
-        self._hits = self._misses = 0
+        self._axes = dynamic
+        self._dynamic = None if dynamic is None else Dynamic(function, dynamic)
+        self._families: dict[Hashable, list[Family]] = {}
+        self._hits = self._misses = self._resized = 0
         self._last: Program | None = None
         self._last_key: Hashable = None
 
@@ -98,7 +109,7 @@ class Jitted:
         """As a method: one set of programs per object."""
         if instance is None:
             return self
-        bound = Jitted(self._function.__get__(instance, owner), self._fuse)
+        bound = Jitted(self._function.__get__(instance, owner), self._fuse, self._axes)
         instance.__dict__[self._function.__name__] = bound
         return bound
 
@@ -121,14 +132,39 @@ class Jitted:
                 self._last = program
                 return program
         with lock:
-            self._misses += 1
-            self._warn(call.key, bool(programs))
-            traced = trace(self._function, args, kwargs, call.types)
-            program = Program(traced, self._fuse)
+            program = self._resize(call, args, kwargs) or self._trace(call, args, kwargs, programs)
         programs[:] = [p for p in programs if not p.trace.escaped][-MANY_TRACES:]
         programs.append(program)
         self._last, self._last_key = program, call.key
         return program
+
+    def _trace(
+        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], known: list[Program]
+    ) -> Program:
+        self._misses += 1
+        self._warn(call.key, bool(known))
+        traced = trace(self._function, args, kwargs, call.types)
+        if self._dynamic is not None and not traced.escaped:
+            marks = self._dynamic.marked(call, args, kwargs)
+            n = self._dynamic.size(call, marks)
+            if n is not None and n > 1:
+                made = family_of(self._function, args, kwargs, call.types, marks, traced, n)
+                self._families.setdefault(open_key(call.key, marks), []).append(made)
+        return Program(traced, self._fuse)
+
+    def _resize(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
+        """A program for another size of the dynamic axes, made without running the function."""
+        if self._dynamic is None:
+            return None
+        marks = self._dynamic.marked(call, args, kwargs)
+        n = self._dynamic.size(call, marks)
+        for family in reversed(self._families.get(open_key(call.key, marks), [])):
+            if n is not None and family.allows(n):
+                program = Program(family.trace_for(n), self._fuse)
+                if program.holds():
+                    self._resized += 1
+                    return program
+        return None
 
     def _warn(self, key: Hashable, known: bool) -> None:
         if self._misses <= MANY_TRACES or self._misses % MANY_TRACES != 1:
@@ -143,11 +179,12 @@ class Jitted:
     def cache_info(self) -> CacheInfo:
         """Hits, misses (traces), and programs that are kept."""
         size = sum(len(programs) for programs in self._programs.values())
-        return CacheInfo(self._hits, self._misses, size)
+        return CacheInfo(self._hits, self._misses, size, self._resized)
 
     def clear_cache(self) -> None:
         """Forget all programs."""
         self._programs.clear()
+        self._families.clear()
         self._last = None
 
     # What it is made of ---------------------------------------------------------------------
@@ -194,10 +231,12 @@ def _difference(new: Any, old: Any) -> str:
 
 
 @overload
-def jit(function: F, *, fuse: bool = True) -> F: ...
+def jit(function: F, *, fuse: bool = True, dynamic: int | dict[str, int] | None = None) -> F: ...
 @overload
-def jit(*, fuse: bool = True) -> Callable[[F], F]: ...
-def jit(function: Any = None, *, fuse: bool = True) -> Any:
+def jit(*, fuse: bool = True, dynamic: int | dict[str, int] | None = None) -> Callable[[F], F]: ...
+def jit(
+    function: Any = None, *, fuse: bool = True, dynamic: int | dict[str, int] | None = None
+) -> Any:
     """Compile a function: a whole training step, or inference.
 
     The function is run once with arrays that record what is computed, gradients and optimizer
@@ -208,6 +247,9 @@ def jit(function: Any = None, *, fuse: bool = True) -> Any:
 
     Fused kernels add up sums in another order than eager ones, so results agree to rounding; with
     `fuse=False` the very kernels of eager mode run, and results are the same in every bit.
+
+    `dynamic` names an axis whose size may change without tracing again: `dynamic=0` is the first
+    axis of all arrays, `dynamic={"x": 0}` that of an argument. It must have one size in a call.
 
     >>> w = ndl.tensor([1.0, 2.0])
     >>> @ndl.jit
@@ -220,5 +262,5 @@ def jit(function: Any = None, *, fuse: bool = True) -> Any:
     (4.0, 1)
     """
     if function is None:
-        return lambda f: Jitted(f, fuse)
-    return Jitted(function, fuse)
+        return lambda f: Jitted(f, fuse, dynamic)
+    return Jitted(function, fuse, dynamic)

@@ -7,6 +7,7 @@ must stay inside their values, and values must be written before they are read.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ..backend import cpu
@@ -176,8 +177,18 @@ def _read_program(json: Json) -> TypedProgram:
         dtypes.append(dtype_of(dtype))
     inputs = tuple(dtype_of(d) for d, _ in json["inputs"])
     kinds = tuple(str(k) for _, k in json["inputs"])
-    stores = [d for i, d in zip(instructions, dtypes, strict=True) if is_store(i)]
     arguments = tuple(map(str, json["arguments"]))
     program = Program(str(json["name"]), arguments, (), kinds, tuple(map(str, json["outputs"])))
-    code = _encode(instructions, dtypes, inputs, kinds, stores)
+    return assembled(program, instructions, dtypes, inputs)
+
+
+def assembled(
+    program: Program,
+    instructions: Sequence[Instruction],
+    dtypes: Sequence[DType],
+    inputs: tuple[DType, ...],
+) -> TypedProgram:
+    """A typed program of these instructions."""
+    stores = [d for i, d in zip(instructions, dtypes, strict=True) if is_store(i)]
+    code = _encode(instructions, dtypes, inputs, program.inputs, stores)
     return TypedProgram(program, tuple(instructions), tuple(dtypes), inputs, tuple(stores), code)

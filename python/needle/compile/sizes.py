@@ -1,0 +1,177 @@
+"""The size of a dynamic axis as the user's Python sees it while a function is probed.
+
+A shape that user code reads has `Size`s in it: numbers that know how they follow from the size n.
+Adding and multiplying keeps that knowledge; comparing notes a condition that other sizes must meet
+too; anything else would make a plain number of the size, and raises.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ..autograd import Tensor
+from .errors import PACKAGE, at_user_line
+
+NEAR = 16  # a size this close to a multiple of a probe's follows from it
+REMEDY = (
+    "divide a tensor by the size instead (loss.sum() / x.shape[0]), or leave `dynamic` away, so "
+    "that each size is traced"
+)
+
+
+class Guard(NamedTuple):
+    """A comparison that came out some way: compare(slope n + shift, other) is `result`."""
+
+    compare: Callable[[Any, Any], bool]
+    slope: int
+    shift: int
+    other: Any
+    result: bool
+
+    def holds(self, n: int) -> bool:
+        return self.compare(self.slope * n + self.shift, self.other) == self.result
+
+
+guards: set[Guard] = set()  # of the probe that runs; probes hold the lock of tracing
+
+
+def _is_user(depth: int = 2) -> bool:
+    """Is the code that asks outside of this package?"""
+    return not sys._getframe(depth).f_code.co_filename.startswith(PACKAGE)
+
+
+class Size(int):
+    """slope n + shift, for the n of a probe."""
+
+    slope: int
+    shift: int
+
+    @staticmethod
+    def of(n: int, slope: int, shift: int) -> Size:
+        made = Size(slope * n + shift)
+        made.slope, made.shift, made.n = slope, shift, n
+        return made
+
+    n: int
+
+    def _linear(self, other: Any, scale: int, factor: int) -> Any:
+        """scale self + factor other"""
+        slope, shift = (other.slope, other.shift) if isinstance(other, Size) else (0, int(other))
+        return Size.of(
+            self.n, scale * self.slope + factor * slope, scale * self.shift + factor * shift
+        )
+
+    def __add__(self, other: Any) -> Any:
+        return self._linear(other, 1, 1) if isinstance(other, int) else NotImplemented
+
+    def __sub__(self, other: Any) -> Any:
+        return self._linear(other, 1, -1) if isinstance(other, int) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._linear(other, -1, 1) if isinstance(other, int) else NotImplemented
+
+    def __mul__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        if isinstance(other, Size):
+            return _left(self, "a product of sizes") if _is_user() else int(self) * int(other)
+        return Size.of(self.n, self.slope * other, self.shift * other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __hash__(self) -> int:
+        return _left(self, "a key") if _is_user() else int.__hash__(self)
+
+
+def _left(size: Size, what: str) -> Any:
+    raise at_user_line(f"[jit] the size of a dynamic axis became {what}; {REMEDY}.")
+
+
+def _comparing(name: str) -> Any:
+    compare, plain = getattr(operator, name), getattr(int, f"__{name}__")
+
+    def method(self: Size, other: Any) -> Any:
+        result = plain(self, other)
+        if result is NotImplemented or not _is_user():
+            return result
+        if isinstance(other, Size):  # the difference is compared with 0
+            slope, shift = self.slope - other.slope, self.shift - other.shift
+            guards.add(Guard(compare, slope, shift, 0, result))
+        else:
+            guards.add(Guard(compare, self.slope, self.shift, other, result))
+        return result
+
+    return method
+
+
+def _refusing(name: str) -> Any:
+    plain = getattr(int, name)
+
+    def method(self: Size, *args: Any) -> Any:
+        return _left(self, "a plain number") if _is_user() else plain(self, *args)
+
+    return method
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Size, f"__{_name}__", _comparing(_name))
+for _name in (
+    "truediv",
+    "rtruediv",
+    "floordiv",
+    "rfloordiv",
+    "mod",
+    "rmod",
+    "pow",
+    "rpow",
+    "divmod",
+):
+    setattr(Size, f"__{_name}__", _refusing(f"__{_name}__"))
+for _name in ("__float__", "__int__", "__neg__", "__round__"):
+    setattr(Size, _name, _refusing(_name))
+
+
+def as_sizes(shape: tuple[int, ...], n: int) -> tuple[int, ...]:
+    """A shape with Sizes in the places that follow from n."""
+
+    def seen(dim: int) -> int:
+        slope = (int(dim) + NEAR) // n
+        shift = int(dim) - slope * n
+        return Size.of(n, slope, shift) if slope and abs(shift) <= NEAR else dim
+
+    return tuple(map(seen, shape))
+
+
+@contextmanager
+def seen_by_user(n: int) -> Iterator[None]:
+    """Shapes that this thread's user code reads have Sizes in them."""
+    real: Any = Tensor.__dict__["shape"]
+    thread = threading.get_ident()
+    guards.clear()
+
+    def shape(tensor: Any) -> tuple[int, ...]:
+        found: tuple[int, ...] = real.__get__(tensor)
+        is_asked = threading.get_ident() == thread and _is_user()
+        return as_sizes(found, n) if is_asked else found
+
+    def length(tensor: Any) -> int:
+        found = real.__get__(tensor)
+        is_asked = threading.get_ident() == thread and _is_user()
+        if is_asked and found and isinstance(as_sizes(found[:1], n)[0], Size):
+            raise at_user_line("[jit] len() of a dynamic axis is a plain number; use x.shape[0].")
+        size: int = len_of(tensor)
+        return size
+
+    len_of: Any = Tensor.__dict__["__len__"]
+    setattr(Tensor, "shape", property(shape))  # noqa: B010
+    setattr(Tensor, "__len__", length)  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(Tensor, "shape", real)  # noqa: B010
+        setattr(Tensor, "__len__", len_of)  # noqa: B010

@@ -1,0 +1,150 @@
+"""A dynamic axis: other sizes run without another trace, with the same results as eager."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import needle as ndl
+from needle import nn, optim
+
+SIZES = (32, 7, 2, 100, 32, 1, 7)
+
+
+def training(compiled, make, sizes=SIZES):
+    """Losses of training steps on batches of several sizes."""
+    ndl.manual_seed(3)
+    rng = np.random.default_rng(0)
+    model, shape = make()
+    optimizer = optim.Adam(model.parameters(), lr=0.01)
+    runs = 0
+
+    def step(x, y):
+        nonlocal runs
+        runs += 1
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward(create_graph=False)
+        optimizer.step()
+        return loss, model(x).mean()
+
+    called = ndl.jit(step, dynamic=0) if compiled else step
+    found = []
+    for n in sizes:
+        x = ndl.tensor(rng.standard_normal((n, *shape)).astype("f4"))
+        found.append([out.item() for out in called(x, ndl.tensor(rng.integers(0, 5, n)))])
+    return np.array(found), called, runs
+
+
+def mlp():
+    layers = nn.Linear(12, 16), nn.GELU(), nn.LayerNorm1d(16), nn.Dropout(0.3), nn.Linear(16, 5)
+    return nn.Sequential(*layers), (12,)
+
+
+def cnn():
+    layers = (nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+              nn.Flatten(), nn.Linear(16, 5))  # fmt: skip
+    return nn.Sequential(*layers), (3, 4, 4)
+
+
+def attention():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+    return nn.Sequential(layer, nn.Flatten(), nn.Linear(48, 5)), (6, 8)
+
+
+@pytest.mark.parametrize("make", [mlp, attention])
+def test_other_batches_need_no_trace(make):
+    expected, _, _ = training(False, make)
+    found, step, runs = training(True, make)
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+    info = step.cache_info()
+    assert info.resized == 3 and info.misses == 2  # 32 and 1 are traced; 7, 2 and 100 follow
+    assert runs == 1 + 3 + 1  # the first trace and its probes, and the one for a batch of 1
+
+
+def test_statistics_of_batches_follow():
+    sizes = (16, 5, 9)
+    expected, _, _ = training(False, cnn, sizes)
+    found, step, _ = training(True, cnn, sizes)
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+    assert step.cache_info().misses == 1
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(2, 70), min_size=1, max_size=4), st.integers(0, 5))
+def test_any_size_equals_eager(sizes, case):
+    def f(x):
+        n, m = x.shape
+        if case == 0:
+            return x.reshape((n * m,)).sum() / n + x.sum(0).mean()
+        if case == 1:
+            return ndl.stack([x, x * 2], 0).transpose((0, 1)).reshape((2 * n, m)).max(0)
+        if case == 2:
+            return (x.T @ x) / (x.shape[0] - 1)
+        if case == 3:
+            return x[1:] - x[:-1]
+        if case == 4:
+            return ndl.concatenate([x, ndl.ones(n, 2)], 1).cumsum(0)
+        return (x - x.mean(0)) / (x.var(0) + 1e-3).sqrt()
+
+    step = ndl.jit(f, dynamic={"x": 0})
+    for n in (11, *sizes):
+        x = ndl.tensor(np.random.default_rng(n).standard_normal((n, 3)).astype("f4"))
+        np.testing.assert_allclose(step(x).numpy(), f(x).numpy(), 1e-4, 1e-5)
+    assert step.cache_info().misses == 1
+
+
+def test_branches_on_the_size_are_seen():
+    @ndl.jit(dynamic=0)
+    def f(x):
+        return x * 2 if x.shape[0] > 10 else x * 3
+
+    for n, factor in ((20, 2), (5, 3), (12, 2), (7, 3), (10, 3), (11, 2)):
+        assert f(ndl.ones(n)).sum().item() == factor * n
+    info = f.cache_info()
+    assert info.misses == 4 and info.resized == 2  # below 10 each size is traced
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda x: x * (1 / x.shape[0]),
+        lambda x: x * float(x.shape[0]),
+        lambda x: x * (x.shape[0] % 2),
+        lambda x: x * {12: 1.0}.get(x.shape[0], 2.0),
+        lambda x: x * len(x),
+        lambda x: x * int(x.shape[0]),
+        lambda x: x * (x.shape[0] // 2),
+    ],
+)
+def test_sizes_that_become_numbers_are_refused(leak):
+    with pytest.raises(ndl.TraceError, match=r"dynamic axis.*\n.*test_dynamic.py:\d+"):
+        ndl.jit(leak, dynamic=0)(ndl.ones(12))
+
+
+@pytest.mark.parametrize(
+    "changing",
+    [
+        lambda x: sum(x[i] for i in range(x.shape[0])),
+        lambda x: (x @ x.reshape((1, x.shape[0]))) if x.ndim == 2 else x.reshape((-1, 1)) * x,
+        lambda x: x + ndl.tensor(np.arange(x.shape[0], dtype=np.float32) ** 2),
+    ],
+)
+def test_programs_that_change_with_the_size_are_refused(changing):
+    with pytest.raises(ndl.TraceError, match="dynamic axis"):
+        ndl.jit(changing, dynamic=0)(ndl.ones(12))
+
+
+def test_axes_must_agree():
+    f = ndl.jit(lambda x, y: x.sum() + y.sum(), dynamic=0)
+    with pytest.raises(ValueError, match=r"one size for all dynamic axes, got \[2, 3\]"):
+        f(ndl.ones(2), ndl.ones(3))
+    with pytest.raises(ValueError, match="no parameter 'z'"):
+        ndl.jit(lambda x: x, dynamic={"z": 0})
+
+
+def test_new_state_traces_again():
+    w = ndl.ones(3)
+    f = ndl.jit(lambda x: x * w, dynamic=0)
+    f(ndl.ones(4, 3))
+    w.data = ndl.ones(1, 3)
+    assert f(ndl.ones(5, 3)).shape == (5, 3) and f.cache_info().misses == 2

@@ -38,6 +38,7 @@ LOSSES = 20
 TOLERANCE = {"mlp": 2e-2}
 USUAL_TOLERANCE = 2e-3
 WITH_DROPOUT = {"mlp"}
+WARM = 5  # seconds of steps before anything is timed: needle builds hot kernels meanwhile
 ROUNDS = 7
 SECONDS = 0.4  # of a batch
 
@@ -89,7 +90,7 @@ def make_step(name: str, peer: str, threads: int, weights: str, dropout: bool) -
 
 
 def worker(name: str, peer: str, threads: int, weights: str, dropout: bool) -> None:
-    """Answer commands on stdin, `losses N` and `run N`, with one JSON document each."""
+    """Answer commands on stdin (losses N, warm SECONDS, run N), with one JSON document each."""
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print does not belong there
     step = make_step(name, peer, threads, weights, dropout)
@@ -102,11 +103,19 @@ def worker(name: str, peer: str, threads: int, weights: str, dropout: bool) -> N
         if command == "losses":
             losses += [step() for _ in range(int(count) - len(losses))]
             answer["losses"] = losses
+        elif command == "warm":
+            _warm(step, int(count))
         else:
             answer["seconds"] = _timed(step, int(count))
         answer["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         channel.write(json.dumps(answer) + "\n")
         channel.flush()
+
+
+def _warm(step: Callable[[], float], seconds: int) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        step()
 
 
 def _timed(step: Callable[[], float], count: int) -> float:
@@ -185,6 +194,8 @@ def compare(work: str, peer: str, threads: int, checked: int, weights: str) -> d
 def _alternate(ours: Peer, theirs: Peer) -> tuple[list[list[float]], list[float]]:
     """Seconds per step of both in each round, and their peak memory."""
     peers = (ours, theirs)
+    for peer in peers:
+        peer.ask("warm", WARM)
     single = [min(p.ask("run", 1)["seconds"] for _ in range(2)) for p in peers]
     counts = [max(1, min(400, int(SECONDS / s))) for s in single]
     rounds = []

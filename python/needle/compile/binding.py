@@ -6,13 +6,12 @@ allocates nothing and assigns nothing. Whether somebody can is told by reference
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
 from .. import autograd
-from .._native import empty as empty_buffer
+from .._native import empty as empty_buffer, hold_arrays, take_gradients, take_homes
 from ..autograd import Tensor, TensorOp
 from ..dtype import int64
 from ..ndarray.array import NDArray, make_view
@@ -22,12 +21,6 @@ from .graph import Value
 from .memory import ARENA, Plan
 from .state import Cell, data_of, grad_of, layout_of, set_data, set_grad
 from .trace import DATA, ESCAPED, GRADIENT, MEMORY, RESULT, Output, Trace
-
-# References to what only a tensor holds, where they are counted below: its slot or attribute, our
-# list, a name, the question itself.
-ARRAY_REFERENCES = 4
-HANDLE_REFERENCES = 3  # not in a list
-GRADIENT_REFERENCES = 4
 
 
 class Known:
@@ -53,6 +46,8 @@ class Known:
         if [tensor.requires_grad for tensor in self.tensors] != self.wanted:
             return False
         arrays = self.arrays
+        if None not in self.owners and hold_arrays(self.owners, arrays):
+            return True
         changed = False
         for i, owner in enumerate(self.owners):
             tensor = grad_of(self.cells[i].owner) if owner is None else owner
@@ -83,14 +78,16 @@ class Binding:
         self.host = [(h, plan.slots.get(h.value)) for h in trace.host]
         counters = trace.counters
         self.counter_slot = None if counters is None else plan.slots.get(counters)
-        self.grads: dict[int, Any] = {}  # id of a tensor -> the gradient that we last gave it
         self._sort_outputs()
 
     def _sort_outputs(self) -> None:
         """Outputs by the memory they may have: a state's, a former gradient's, or new."""
         places = {cell: i for i, cell in enumerate(self.known.cells)}
-        self.homed: list[tuple[int, int, int, int]] = []  # output, slot, known, references
-        self.gradients: list[tuple[int, int, Any]] = []  # output, slot, owner
+        self.homed: list[int] = []  # outputs
+        self.homes: list[tuple[int, int, int]] = []  # of each: slot, known, references to memory
+        self.gradients: list[int] = []  # outputs
+        self.owners: list[tuple[int, Any]] = []  # of each: slot, whose gradient it is
+        self.given: list[Any] = []  # and the gradient that it last got
         self.fresh: list[tuple[int, int]] = []  # output, slot
         for i, (output, slot) in enumerate(
             zip(self.trace.outputs, self.plan.result_slots, strict=True)
@@ -98,9 +95,12 @@ class Binding:
             if output.kind == DATA and output.home:
                 known = places[output.target]
                 is_read = self.states[self._group_of(known)][0] is not None
-                self.homed.append((i, slot, known, HANDLE_REFERENCES + is_read))
+                self.homed.append(i)
+                self.homes.append((slot, known, 1 + is_read))
             elif output.kind == GRADIENT and isinstance(output.target, Cell):
-                self.gradients.append((i, slot, output.target.owner))
+                self.gradients.append(i)
+                self.owners.append((slot, output.target.owner))
+                self.given.append(None)
             elif output.kind != MEMORY:
                 self.fresh.append((i, slot))
 
@@ -144,23 +144,15 @@ class Binding:
     def outputs(self, buffers: list[Any]) -> list[tuple[int, Any]]:
         """Give the results memory; those that got new memory, and that memory."""
         made: list[tuple[int, Any]] = []
-        arrays = self.known.arrays
-        for i, slot, known, references in self.homed:
-            array = arrays[known]
-            handle = array._handle
-            alone = sys.getrefcount(array) == ARRAY_REFERENCES
-            if alone and sys.getrefcount(handle) == references:
-                buffers[slot] = handle
-            else:
-                made.append((i, self._new(i)))
-                buffers[slot] = made[-1][1]
-        for i, slot, owner in self.gradients:
-            handle = self._own_gradient(owner)
-            if handle is None:
-                handle = self._new(i)
-                made.append((i, handle))
-            buffers[slot] = handle
-        for i, slot in self.fresh:
+        places = [
+            (self.homed[k], self.homes[k][0])
+            for k in take_homes(self.homes, self.known.arrays, buffers)
+        ]
+        places += [
+            (self.gradients[k], self.owners[k][0])
+            for k in take_gradients(self.owners, self.given, buffers)
+        ]
+        for i, slot in (*places, *self.fresh):
             buffers[slot] = self._new(i)
             made.append((i, buffers[slot]))
         return made
@@ -168,20 +160,6 @@ class Binding:
     def _new(self, i: int) -> Any:
         value = self.plan.results[i].value
         return self.trace.outputs[i].device.mod.empty(value.size, value.dtype)
-
-    def _own_gradient(self, owner: Any) -> Any:
-        """The memory of the gradient that the last call made, if only `owner` has it."""
-        grad = self.grads.get(id(owner))
-        if grad is None or grad_of(owner) is not grad:
-            return None
-        array = data_of(grad)
-        handle = array._handle
-        alone = (
-            sys.getrefcount(grad) == GRADIENT_REFERENCES
-            and sys.getrefcount(array) == ARRAY_REFERENCES - 1
-            and sys.getrefcount(handle) == HANDLE_REFERENCES
-        )
-        return handle if alone else None
 
     # After a call ---------------------------------------------------------------------------
 
@@ -192,7 +170,7 @@ class Binding:
         for i, handle in made:
             output, x = trace.outputs[i], self.plan.results[i]
             array = make_view(x.shape, x.strides, x.offset, x.dtype, output.device, handle)
-            self._give(output, array, results, originals)
+            self._give(i, output, array, results, originals)
         stamp = autograd.next_stamp()
         for tensor in trace.assigned:
             tensor._replaced = stamp
@@ -204,7 +182,7 @@ class Binding:
         return with_leaves(trace.result, results)
 
     def _give(
-        self, output: Output, array: NDArray, results: list[Any], originals: list[Any]
+        self, i: int, output: Output, array: NDArray, results: list[Any], originals: list[Any]
     ) -> None:
         target = output.target
         if output.kind == RESULT:
@@ -218,7 +196,7 @@ class Binding:
             grad = Tensor.make_const(array)
             set_grad(owner, grad)
             if isinstance(target, Cell):
-                self.grads[id(owner)] = grad
+                self.given[self.gradients.index(i)] = grad
         elif isinstance(target, Cell):
             set_data(target.tensor(), array)
         else:

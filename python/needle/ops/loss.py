@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd import Tensor, TensorOp
-from ..backend.program import Row, Value, add_at, exp, log, program, row_max, row_sum
+from ..backend.program import (
+    Row,
+    Value,
+    add_at,
+    exp,
+    gather as pick,
+    log,
+    program,
+    row_max,
+    row_sum,
+)
 from ..ndarray import functions as F, layout, select
 from .common import check_tensor, fit
 from .compare import equal, where
@@ -17,9 +27,9 @@ from .unary import log as log_of
 
 
 @program
-def log_total(x: Value, picked: Row) -> Value:
+def log_total(x: Value, ids: Row, zero: Row) -> Value:
     top = row_max(x)
-    return (top - picked) + log(row_sum(exp(x - top)))
+    return (top - pick(x, ids)) + log(row_sum(exp(x - top))) + zero
 
 
 @program
@@ -40,8 +50,9 @@ class CrossEntropy(TensorOp):
 
     def compute(self, x: Any, ids: Any) -> Any:
         x = F.cast(x, averaged(x.dtype))
-        picked = _picked(x, ids, self.axis)
-        return F.squeeze(F.run(log_total, x, picked, axes=(self.axis,)), (self.axis,))
+        ids = F.reshape(ids, (*ids.shape[: self.axis], 1, *ids.shape[self.axis :]))
+        zero = _zero_for(x, ids, self.axis)
+        return F.squeeze(F.run(log_total, x, ids, zero, axes=(self.axis,)), (self.axis,))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x, ids = node.inputs
@@ -62,14 +73,15 @@ class CrossEntropyGradient(FusedOp):
         return scatter_add(softmax(x, self.axis) * g, self.axis, ids, -g)
 
 
-def _picked(x: Any, ids: Any, axis: int) -> Any:
-    """x at the class ids; negative ids do not count from the end."""
+def _zero_for(x: Any, ids: Any, axis: int) -> Any:
+    """0 for every class id that there is, an error for others: programs do not look at ids, and
+    negative ones do not count from the end. Takes from a view of one zero, not from x itself."""
     classes = x.shape[axis]
-    expanded = F.reshape(ids, (*ids.shape[:axis], 1, *ids.shape[axis:]))
-    refused = F.full_like(expanded, classes, shape=())
-    checked = F.where(F.binary("less", expanded, 0), refused, expanded)
+    refused = F.full_like(ids, classes, shape=())
+    checked = F.where(F.binary("less", ids, 0), refused, ids)
+    zeros = F.broadcast_to(F.full_like(x, 0, shape=(1,) * x.ndim), x.shape)
     try:
-        return select.take_along(x, checked, axis)
+        return select.take_along(zeros, checked, axis)
     except IndexError:
         raise IndexError(
             f"[cross_entropy] expected class ids from 0 to {classes - 1}, got "

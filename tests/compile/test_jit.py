@@ -74,6 +74,75 @@ def test_arguments_that_are_written_change():
     assert f(x, y).item() == 36.0 and (x.item(), y.item()) == (3.0, 12.0)
 
 
+def test_writing_into_an_argument_is_seen_by_its_views():
+    @ndl.jit
+    def f(x):
+        x[1:3] = 5.0
+        return x.sum()
+
+    whole = ndl.zeros(4)
+    view = whole[1:].detach()
+    assert f(whole).item() == 10.0 and view.tolist() == [5.0, 5.0, 0.0]
+    assert f(view).item() == 15.0 and whole.tolist() == [0.0, 5.0, 5.0, 5.0]
+    y = (whole.requires_grad_() * whole).sum()
+    f(whole.detach())
+    with pytest.raises(ValueError, match="changed in place"):
+        y.backward()
+    with pytest.raises(ValueError, match="broadcast view"):
+        f(ndl.broadcast_to(ndl.zeros(1), (4,)))
+
+
+def test_an_object_that_is_given_twice_is_one_object():
+    @ndl.jit
+    def f(x, y):
+        x += 1
+        return x * y
+
+    x = ndl.tensor([1.0])
+    assert f(x, x).item() == 4.0
+    assert f(x, ndl.tensor([3.0])).item() == 9.0
+    with pytest.raises(ndl.TraceError, match="also known to the function as another argument"):
+        f(x, x.detach())
+
+
+@pytest.mark.parametrize("change", ["data", "place", "gradient"])
+def test_an_argument_that_is_changed_from_outside_is_refused(change):
+    w = ndl.tensor([1.0], requires_grad=True)
+    optimizer = optim.SGD([w], lr=0.5)
+
+    @ndl.jit
+    def f(x):
+        if change == "data":
+            w.data = w + 1
+        elif change == "place":
+            with ndl.no_grad():
+                w[0] = 7.0
+        else:
+            (x * x).sum().backward()
+            optimizer.step()
+        return x * 2
+
+    assert f(ndl.tensor([1.0], requires_grad=True)).item() == 2.0
+    with pytest.raises(ndl.TraceError, match="or from outside"):
+        f(w)
+    if change == "place":
+        with pytest.raises(ndl.TraceError, match="or from outside"):
+            f(w.detach().requires_grad_())
+
+
+def test_the_gradient_of_an_argument_is_not_added_to():
+    @ndl.jit
+    def f(x):
+        (x * x).sum().backward(accumulate=True)
+
+    x = ndl.tensor([3.0], requires_grad=True)
+    f(x)
+    assert x.grad.tolist() == [6.0]
+    with pytest.raises(ndl.TraceError, match="reads the gradient of an argument"):
+        f(x)
+    assert x.grad.tolist() == [6.0]
+
+
 def test_gradients_of_arguments_are_set():
     @ndl.jit
     def f(x):

@@ -14,13 +14,15 @@ from .. import autograd
 from .._native import empty as empty_buffer, hold_arrays, take_gradients, take_homes
 from ..autograd import Tensor, TensorOp
 from ..dtype import int64
+from ..ndarray import mutation
 from ..ndarray.array import NDArray, make_view
+from ..ndarray.select import has_overlap
 from ..tree import leaves, with_leaves
 from .errors import TraceError
 from .graph import Value
 from .memory import ARENA, Plan
 from .state import Cell, data_of, grad_of, layout_of, set_data, set_grad
-from .trace import DATA, ESCAPED, GRADIENT, MEMORY, RESULT, Output, Trace
+from .trace import DATA, ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
 
 
 class Known:
@@ -78,6 +80,7 @@ class Binding:
         self.host = [(h, plan.slots.get(h.value)) for h in trace.host]
         counters = trace.counters
         self.counter_slot = None if counters is None else plan.slots.get(counters)
+        self.writes_in_place = any(o.kind in (MEMORY, WRITTEN) for o in trace.outputs)
         self._sort_outputs()
 
     def _sort_outputs(self) -> None:
@@ -108,6 +111,42 @@ class Binding:
         return next(i for i, group in enumerate(self.known.groups) if known in group)
 
     # Before a call --------------------------------------------------------------------------
+
+    def check(self, originals: list[Any]) -> None:
+        """Raise if an argument is a tensor that the function also finds otherwise, and changes."""
+        trace = self.trace
+        for i in trace.without_grad:
+            if grad_of(originals[i]) is not None:
+                raise TraceError(
+                    "[jit] the function reads the gradient of an argument of shape "
+                    f"{originals[i].shape}, which has one already; set it to None before the call, "
+                    "or use the tensor from outside instead of passing it."
+                )
+        shared = [original for original in originals if id(original) in trace.changed]
+        if self.writes_in_place:
+            shared += self._sharing_memory(originals)
+        if shared:
+            raise TraceError(
+                f"[jit] an argument of shape {shared[0].shape} is also known to the function as "
+                "another argument or from outside, and changes there; pass a copy, or only one."
+            )
+
+    def _sharing_memory(self, originals: list[Any]) -> list[Any]:
+        """The arguments with memory that is written in place, and which the function also sees
+        as another argument or as state."""
+        given = {id(x): x for x in originals if isinstance(x, (Tensor, NDArray))}.values()
+        memory = [mutation.memory_id(_array_of(x)) for x in given]
+        written = {
+            mutation.memory_id(_array_of(originals[o.target]))
+            for o in self.trace.outputs
+            if o.kind == WRITTEN and isinstance(originals[o.target], (Tensor, NDArray))
+        }
+        states = [id(array._handle) for array in self.known.arrays] if written else []
+        changing: set[int | None] = {
+            id(data_of(o.target.cells[0].tensor())._handle) for o in self.trace.mutated
+        }
+        changing |= {m for m in written if [*memory, *states].count(m) > 1}
+        return [x for x, m in zip(given, memory, strict=True) if m in changing]
 
     def buffers(self, arguments: list[NDArray]) -> list[Any]:
         """The memory of every slot but the results'."""
@@ -199,8 +238,11 @@ class Binding:
                 self.given[self.gradients.index(i)] = grad
         elif isinstance(target, Cell):
             set_data(target.tensor(), array)
-        else:
+        elif output.kind == WRITTEN:
             write_argument(originals[target], array)
+        else:
+            set_data(originals[target], array)
+            originals[target]._replaced = autograd.next_stamp()
 
 
 class Compiled(TensorOp):
@@ -225,11 +267,20 @@ def as_result(array: NDArray, output: Output) -> Any:
 
 
 def write_argument(original: Any, array: NDArray) -> None:
-    """Give an argument the data that the function gave it."""
-    if isinstance(original, Tensor):
-        set_data(original, array)
-        original._replaced = autograd.next_stamp()
-    elif isinstance(original, NDArray):
-        original.device.mod.copy(original, array)
-    else:
+    """Write into an argument's memory what the function wrote there."""
+    if isinstance(original, np.ndarray):
         original[...] = array.numpy()
+        return
+    memory = _array_of(original)
+    if has_overlap(memory):
+        raise ValueError(
+            f"[jit] the function writes into an argument that is a broadcast view {memory.shape}; "
+            "copy it first (x = x.clone())."
+        )
+    memory.device.mod.copy(memory, array)
+    if isinstance(original, Tensor):
+        autograd.after_write(original)
+
+
+def _array_of(x: Any) -> Any:
+    return data_of(x) if isinstance(x, Tensor) else x

@@ -42,7 +42,7 @@ def export(
         y = ndl.load_exported("model.needle")(x)
     """
     compiled = function if isinstance(function, Jitted) else Jitted(function)
-    call = Call(example, kw)
+    call = Call(example, kw, apart=True)
     program = compiled._find(call, example, kw)
     _check(program)
     path = Path(path)
@@ -151,7 +151,7 @@ class Exported:
             )
         buffers = self._template.copy()
         buffers[ARENA] = empty_buffer(self._plan.arena_bytes, "uint8")
-        for slot, array in zip(self._slots, Call(args, kwargs).arrays, strict=True):
+        for slot, array in zip(self._slots, Call(args, kwargs, apart=True).arrays, strict=True):
             if slot is not None:
                 buffers[slot] = array._handle
         made: dict[int, Any] = {}

@@ -40,9 +40,12 @@ class CacheInfo(NamedTuple):
 
 
 class Call:
-    """The arguments of one call: the arrays among them, and a key for all that is fixed."""
+    """The arguments of one call: the arrays among them, and a key for all that is fixed.
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]):
+    An object that is given twice is one object for the function, unless they are told `apart`."""
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], apart: bool = False):
+        self._positions: dict[int, int] | None = None if apart else {}  # by id
         self.arrays: list[NDArray] = []
         self.originals: list[Any] = []
         self.types: list[ArgumentType | None] = []
@@ -73,12 +76,18 @@ class Call:
     def _add(self, original: Any, data: NDArray, requires_grad: bool | None) -> Hashable:
         compact = data if data.is_compact() else data.copy()
         is_tensor = requires_grad is not None
+        same_as = None
+        if self._positions is not None:
+            first = self._positions.setdefault(id(original), len(self.arrays))
+            same_as = None if first == len(self.arrays) else first
         self.arrays.append(compact)
         self.originals.append(original)
         self.types.append(
-            ArgumentType(data.shape, data.dtype, data.device, bool(requires_grad), is_tensor)
+            ArgumentType(
+                data.shape, data.dtype, data.device, bool(requires_grad), is_tensor, same_as
+            )
         )
-        return ("array", data.shape, data.dtype, data.device.name, requires_grad)
+        return ("array", data.shape, data.dtype, data.device.name, requires_grad, same_as)
 
 
 class Jitted:

@@ -83,6 +83,7 @@ class Program:
 
     def run(self, arguments: list[NDArray], originals: list[Any]) -> Any:
         """Call the program with arrays of the traced types; `originals` are what was passed."""
+        self._bind.check(originals)
         buffers = self._bind.buffers(arguments)
         made = self._bind.outputs(buffers)
         self._calls.run(buffers)
@@ -90,6 +91,7 @@ class Program:
 
     def profile(self, arguments: list[NDArray], originals: list[Any]) -> tuple[Any, list[float]]:
         """The same, and the seconds of each kernel."""
+        self._bind.check(originals)
         buffers = self._bind.buffers(arguments)
         made = self._bind.outputs(buffers)
         seconds: list[float] = self._calls.run_timed(buffers)

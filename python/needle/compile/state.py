@@ -128,6 +128,7 @@ class Tracked:
         self.grads: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new gradient)
         self.grad_reads: dict[int, tuple[Any, bool]] = {}  # id -> (tensor, had it a gradient?)
         self.made: list[weakref.ref[Any]] = []  # tensors of the trace itself
+        self.without_grad: set[int] = set()  # those whose gradient was read before it was there
         self._owners: dict[int, Any] = {}  # id of a gradient -> whose it is
         self._marks: dict[int, tuple[Any, int]] = {}  # `_replaced` of assigned tensors, before
 
@@ -180,7 +181,10 @@ class Tracked:
 
     def read_grad(self, tensor: Any) -> Any:
         if not self.is_outside(tensor):
-            return grad_of(tensor)
+            grad = grad_of(tensor)
+            if grad is None:
+                self.without_grad.add(id(tensor))
+            return grad
         if id(tensor) in self.grads:
             return self.grads[id(tensor)][1]
         grad = grad_of(tensor)

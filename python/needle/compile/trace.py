@@ -22,7 +22,8 @@ from .graph import INPUT, Graph, Operand, Value, whole
 from .record import Draw, Handle, HostNumbers, Recorder, Recording
 from .state import Cell, State, Tracked, intercepted
 
-RESULT, DATA, GRADIENT, MEMORY, ESCAPED = "result", "data", "gradient", "memory", "escaped"
+RESULT, DATA, GRADIENT, ESCAPED = "result", "data", "gradient", "escaped"
+MEMORY, WRITTEN = "memory", "written"  # in place: of a state, of an argument
 lock = threading.RLock()  # one function is traced at a time
 
 
@@ -35,6 +36,7 @@ class ArgumentType:
     device: Any
     requires_grad: bool
     is_tensor: bool  # else an NDArray
+    same_as: int | None = None  # the position of an earlier argument that is the same object
 
 
 @dataclass
@@ -42,8 +44,9 @@ class Output:
     """An array that the program gives, and to whom.
 
     `target` is a position among the result's leaves (RESULT), a Cell or the position of an argument
-    (DATA, GRADIENT), a State (MEMORY: all of it was written in place), or a weak reference to a
-    tensor that outlived the trace (ESCAPED).
+    (DATA, GRADIENT), a State (MEMORY: all of it was written in place), the position of an argument
+    that was written in place (WRITTEN), or a weak reference to a tensor that outlived the trace
+    (ESCAPED).
     """
 
     kind: str
@@ -71,6 +74,7 @@ class Trace:
     cleared: list[Any]  # tensors (or positions of arguments) whose gradient is None afterwards
     facts: facts.Facts
     grad_reads: list[tuple[TensorValue, bool]]
+    without_grad: list[int]  # arguments whose gradient was read, and was None
     generators: list[tuple[Any, int]]  # with the position where the trace started
     advances: list[tuple[Any, int]]  # and how many words a call draws
     default_generator: Any
@@ -81,6 +85,14 @@ class Trace:
         """The tensors from outside whose data is replaced."""
         cells = [o.target for o in self.outputs if o.kind == DATA and isinstance(o.target, Cell)]
         return [cell.tensor() for cell in cells]
+
+    @cached_property
+    def changed(self) -> frozenset[int]:
+        """The ids of tensors from outside whose data is changed or whose gradient is used."""
+        mutated = (cell.owner for output in self.mutated for cell in output.target.cells)
+        targets = (o.target.owner for o in self.outputs if isinstance(o.target, Cell))
+        read = (tensor for tensor, _ in self.grad_reads)
+        return frozenset(map(id, (*self.assigned, *mutated, *targets, *read, *self.cleared)))
 
     @cached_property
     def mutated(self) -> list[Output]:
@@ -144,7 +156,8 @@ def _run(
     tracked: Tracked,
 ) -> Trace:
     recording = tracked.recording
-    entered: list[tuple[Any, NDArray]] = []  # what the function gets, and its array
+    arrays: list[NDArray] = []
+    entered: dict[int, Any] = {}  # what the function gets for an array
     types = iter(arguments)
 
     def enter(leaf: Any) -> Any:
@@ -152,17 +165,21 @@ def _run(
         if kind is None:
             return leaf
         array = _new_argument(recording, kind)
+        arrays.append(array)
+        if kind.same_as is not None:
+            return entered[kind.same_as]
         given = Tensor.make_const(array, kind.requires_grad) if kind.is_tensor else array
-        entered.append((given, array))
+        entered[len(arrays) - 1] = given
         return given
 
     call_args, call_kwargs = map_leaves(enter, (args, kwargs))
-    values = [array._handle.value for _, array in entered]
+    values = [array._handle.value for array in arrays]
     default_generator = random.default_generator()
     out = function(*call_args, **call_kwargs)
     outputs, result = _results(out, recording)
-    for i, (given, array) in enumerate(entered):
-        outputs += _argument_writes(i, given, array, values[i], recording)
+    without_grad = [i for i, given in entered.items() if id(given) in tracked.without_grad]
+    for i, given in entered.items():
+        outputs += _argument_writes(i, given, arrays[i], values[i], recording)
     outputs += _state_writes(tracked)
     return Trace(
         graph=recording.graph,
@@ -176,6 +193,7 @@ def _run(
         cleared=[tensor for tensor, grad in tracked.grads.values() if grad is None],
         facts={},
         grad_reads=list(tracked.grad_reads.values()),
+        without_grad=without_grad,
         generators=list(recording.generators.values()),
         advances=[(g, g.position - start) for g, start in recording.generators.values()],
         default_generator=default_generator,
@@ -231,10 +249,11 @@ def _argument_writes(
 ) -> list[Output]:
     """What the function did to an argument: other data, data written in place, a gradient."""
     written: list[Output] = []
+    if array._handle.value is not value:
+        written.append(_output(WRITTEN, i, array, recording))
     data = given.cached_data if isinstance(given, Tensor) else given
-    if data is not array or array._handle.value is not value:
+    if data is not array:
         written.append(_output(DATA, i, data, recording))
-        written[-1].is_tensor = isinstance(given, Tensor)
     if isinstance(given, Tensor) and given.grad is not None:
         written.append(_output(GRADIENT, i, given.grad.realize_cached_data(), recording))
     return written

@@ -134,6 +134,12 @@ def test_programs_that_change_with_the_size_are_refused(changing):
         ndl.jit(changing, dynamic=0)(ndl.ones(12))
 
 
+def test_what_depends_on_half_the_size_is_refused():
+    """The middle row starts at 4 (n // 2): a straight line for odd n, which all but one size are."""
+    with pytest.raises(ndl.TraceError, match="dynamic axis"):
+        ndl.jit(lambda x: x.median(axis=0), dynamic=0)(ndl.ones(5, 4))
+
+
 def test_axes_must_agree():
     f = ndl.jit(lambda x, y: x.sum() + y.sum(), dynamic=0)
     with pytest.raises(ValueError, match=r"one size for all dynamic axes, got \[2, 3\]"):

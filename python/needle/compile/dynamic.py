@@ -30,7 +30,9 @@ from .state import Layout, State, data_of, layout_of
 from .stored import assembled
 from .trace import ArgumentType, Output, Trace, trace
 
-PROBES = (1021, 2053)  # primes: sizes that follow from them are told from others
+# A prime and twice a prime: sizes that follow from them are told from others. One is even and their
+# difference is a prime, so that multiples of n // 2 and its kin have no whole slope.
+PROBES = (1021, 2138)
 SMALL = 3  # a size that what follows is checked with, besides that of the first call
 MOST_DENOMINATOR = 1 << 26  # of quotients
 

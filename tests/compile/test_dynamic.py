@@ -135,7 +135,7 @@ def test_programs_that_change_with_the_size_are_refused(changing):
 
 
 def test_what_depends_on_half_the_size_is_refused():
-    """The middle row starts at 4 (n // 2): a straight line for odd n, which all but one size are."""
+    """The middle row starts at element 4 (n // 2): a straight line as long as n is odd."""
     with pytest.raises(ndl.TraceError, match="dynamic axis"):
         ndl.jit(lambda x: x.median(axis=0), dynamic=0)(ndl.ones(5, 4))
 

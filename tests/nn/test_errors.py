@@ -54,3 +54,25 @@ def test_embedding_ids_out_of_range():
     for ids in ([3, 11], [-1, 3]):
         with pytest.raises(IndexError, match=r"\[embedding\] expected ids from 0 to 9, got "):
             layer(ndl.tensor(ids))
+
+
+USES_OF_IDS = {
+    "embedding": (lambda ids: nn.Embedding(3, 4)(ids), "got 0.0 to 1.5"),
+    "one_hot": (lambda ids: ndl.one_hot(3, ids), "whole numbers from -3 to 2, got 0.0 to 1.5"),
+    "cross_entropy": (
+        lambda ids: nn.functional.cross_entropy(ndl.ones(2, 3), ids, ignore_index=-1),
+        "a number that is not whole",
+    ),
+    "SoftmaxLoss": (lambda ids: nn.SoftmaxLoss()(ndl.ones(2, 3), ids), "that is not whole"),
+    "nll_loss": (lambda ids: nn.functional.nll_loss(ndl.ones(2, 3), ids), "got 0.0 to 1.5"),
+}
+
+
+@pytest.mark.parametrize("name", USES_OF_IDS)
+def test_ids_may_be_floats_but_no_fractions(name):
+    use, message = USES_OF_IDS[name]
+    assert use(ndl.tensor([0.0, 2.0])).shape == use(ndl.tensor([0, 2])).shape
+    with pytest.raises(IndexError, match=message):
+        use(ndl.tensor([0.0, 1.5]))
+    with pytest.raises(IndexError):
+        ndl.jit(use)(ndl.tensor([0.0, 1.5]))

@@ -188,7 +188,7 @@ def one_hot(
     dtype: Any = "float32",
     requires_grad: bool = False,
 ) -> Tensor:
-    """1 at position i and 0 elsewhere: shape i.shape + (n,). i may have any dtype."""
+    """1 at position i and 0 elsewhere: shape i.shape + (n,). Floats must be whole."""
     if not isinstance(n, (int, np.integer)):
         raise TypeError(
             f"[one_hot] expected the number of classes first, got {type(n).__name__}; "

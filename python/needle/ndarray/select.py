@@ -24,11 +24,13 @@ from .functions import (
     cast,
     nonzero,
     permute,
+    reduce,
     reshape,
     same_device,
     scan,
     squeeze,
     unary,
+    where,
 )
 from .indexing import normalize, out_of_bounds, parse
 from .layout import Shape
@@ -280,15 +282,25 @@ def along_into_zeros(shape: Shape, index: NDArray, axis: int, value: NDArray) ->
 
 @array_function
 def one_hot(index: NDArray, n: int, dtype: Any) -> NDArray:
-    """1 at the index and 0 elsewhere, on a new last axis of size n."""
-    index = cast(index, int64)
+    """1 at the index and 0 elsewhere, on a new last axis of size n. Floats must be whole."""
+    given, index = index, cast(index, int64)
+    if given.dtype.is_floating:  # a fraction is out of range
+        index = where(binary("equal", index, given), index, full_array((), n, int64, index.device))
     out = full_array((*index.shape, n), 0, dtype_of(dtype), index.device)
     shape, strides = (*index.shape, 1), (*index.strides, 0)
     expanded = make_view(shape, strides, index.offset, int64, index.device, index._handle)
     indices = _along("one_hot", out, expanded, out.ndim - 1)
     ones = full_array((), 1, out.dtype, out.device)
     axes = tuple(range(out.ndim))
-    _scatter("one_hot", "set", out, indices, axes, broadcast_to(ones, expanded.shape))
+    try:
+        _scatter("one_hot", "set", out, indices, axes, broadcast_to(ones, expanded.shape))
+    except IndexError:
+        if not given.dtype.is_floating:
+            raise
+        least, most = (reduce(name, given).item() for name in ("min", "max"))
+        raise IndexError(
+            f"[one_hot] expected whole numbers from {-n} to {n - 1}, got {least} to {most}."
+        ) from None
     return out
 
 

@@ -18,7 +18,8 @@ from ..ndarray.array import NDArray
 from ..ndarray.layout import Shape
 from ..rebinding import become
 from .common import Scalar, check_tensor, constant, fit, one_of
-from .compare import where
+from .compare import equal, where
+from .elementwise import astype
 
 
 class _Array:
@@ -114,6 +115,15 @@ def take(x: Tensor, index: Any, axis: int | None = None, *, dim: int | None = No
         return getitem(x.reshape((-1,) if x.size else (0,)), _positions(index))
     axis = layout.normalize_axis(axis, x.ndim, "take")
     return getitem(x, (*[slice(None)] * axis, _positions(index)))
+
+
+NOT_WHOLE = 1 - (1 << 63)  # stands for a fraction among ids: it is out of every range
+
+
+def ids_of(x: Tensor) -> Tensor:
+    """Ids, which may have come as floats, as int64; what is no whole number becomes NOT_WHOLE."""
+    ids = astype(x, "int64")
+    return where(equal(ids, x), ids, NOT_WHOLE) if dtype_of(x.dtype).is_floating else ids
 
 
 def _positions(index: Any) -> Any:

@@ -20,7 +20,7 @@ from ..ndarray import functions as F, layout, select
 from .common import check_tensor, fit
 from .compare import equal, where
 from .fused import FusedOp
-from .indexing import gather, scatter_add
+from .indexing import NOT_WHOLE, gather, ids_of, scatter_add
 from .reduce import averaged
 from .softmax import logsoftmax, softmax
 from .unary import log as log_of
@@ -91,13 +91,15 @@ def _zero_for(x: Any, ids: Any, axis: int) -> Any:
 
 def _wrong(ids: Any, classes: int) -> Any:
     least, most = (F.reduce(name, ids).item() for name in ("min", "max"))
+    if least == NOT_WHOLE:
+        return "a number that is not whole"
     return least if least < 0 else most
 
 
 def cross_entropy_of_ids(x: Tensor, ids: Tensor, axis: int) -> Tensor:
     """-log softmax(x) at the class ids along an axis, one for each position."""
     axis = layout.normalize_axis(axis, check_tensor("cross_entropy", x).ndim, "cross_entropy")
-    return CrossEntropy(axis)(x, ids.astype("int64"))
+    return CrossEntropy(axis)(x, ids_of(ids))
 
 
 def cross_entropy_by_definition(x: Tensor, ids: Tensor, axis: int) -> Tensor:

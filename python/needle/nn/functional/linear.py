@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ... import init
 from ...autograd import Tensor
 from ...ops import where
+from ...ops.indexing import ids_of
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -22,14 +23,14 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
     """Rows of weight (V, E) for ids of any shape; row padding_idx gets no gradient."""
-    ids = input.astype("int64")
+    ids = ids_of(input)
     count = weight.shape[0]
     try:
         rows = weight[where(ids < 0, count, ids)]  # negative ids are out of range too
     except IndexError:
         raise IndexError(
-            f"[embedding] expected ids from 0 to {count - 1}, got {ids.min().item()} to "
-            f"{ids.max().item()}; give num_embeddings the size of the vocabulary."
+            f"[embedding] expected ids from 0 to {count - 1}, got {input.min().item()} to "
+            f"{input.max().item()}; give num_embeddings the size of the vocabulary."
         ) from None
     if padding_idx is None:
         return rows

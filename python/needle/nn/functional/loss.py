@@ -7,6 +7,7 @@ import math
 from ...autograd import Tensor
 from ...ops import gather, logsoftmax, norm, where
 from ...ops.activation import softplus
+from ...ops.indexing import ids_of
 from ...ops.loss import binary_cross_entropy_of, cross_entropy_of_ids
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -50,7 +51,7 @@ def _class_axis(op: str, input: Tensor, target: Tensor) -> int:
 
 def _kept(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
     """Which ids count, and ids that are valid also where they do not."""
-    ids = target.astype("int64")
+    ids = ids_of(target)
     kept = ids.ne(ignore_index)
     return kept, where(kept, ids, 0)
 
@@ -147,8 +148,8 @@ def nll_loss(
         picked = gather(input, axis, places).squeeze(axis)
     except IndexError:
         raise IndexError(
-            f"[nll_loss] expected class ids from 0 to {classes - 1}, got {ids.min().item()} to "
-            f"{ids.max().item()}."
+            f"[nll_loss] expected class ids from 0 to {classes - 1}, got {target.min().item()} to "
+            f"{target.max().item()}."
         ) from None
     losses, shares = _weigh(-picked, kept, ids, weight)
     return _finish(losses, shares, reduction)

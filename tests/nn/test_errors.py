@@ -58,7 +58,7 @@ def test_embedding_ids_out_of_range():
 
 USES_OF_IDS = {
     "embedding": (lambda ids: nn.Embedding(3, 4)(ids), "got 0.0 to 1.5"),
-    "one_hot": (lambda ids: ndl.one_hot(3, ids), "whole numbers from -3 to 2, got 0.0 to 1.5"),
+    "one_hot": (lambda ids: ndl.one_hot(3, ids), "whole numbers, got fractions"),
     "cross_entropy": (
         lambda ids: nn.functional.cross_entropy(ndl.ones(2, 3), ids, ignore_index=-1),
         "a number that is not whole",

@@ -285,7 +285,8 @@ def one_hot(index: NDArray, n: int, dtype: Any) -> NDArray:
     """1 at the index and 0 elsewhere, on a new last axis of size n. Floats must be whole."""
     given, index = index, cast(index, int64)
     if given.dtype.is_floating:  # a fraction is out of range
-        index = where(binary("equal", index, given), index, full_array((), n, int64, index.device))
+        whole = binary("equal", index, given)
+        index = where(whole, index, full_array((), n, int64, index.device))
     out = full_array((*index.shape, n), 0, dtype_of(dtype), index.device)
     shape, strides = (*index.shape, 1), (*index.strides, 0)
     expanded = make_view(shape, strides, index.offset, int64, index.device, index._handle)
@@ -295,12 +296,9 @@ def one_hot(index: NDArray, n: int, dtype: Any) -> NDArray:
     try:
         _scatter("one_hot", "set", out, indices, axes, broadcast_to(ones, expanded.shape))
     except IndexError:
-        if not given.dtype.is_floating:
-            raise
-        least, most = (reduce(name, given).item() for name in ("min", "max"))
-        raise IndexError(
-            f"[one_hot] expected whole numbers from {-n} to {n - 1}, got {least} to {most}."
-        ) from None
+        if given.dtype.is_floating and not reduce("all", whole).item():
+            raise IndexError("[one_hot] expected whole numbers, got fractions.") from None
+        raise
     return out
 
 

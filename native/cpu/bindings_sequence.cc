@@ -1,6 +1,8 @@
 // needle._native.Sequence: recording kernel calls and running them as one.
 #include <nanobind/stl/vector.h>
 
+#include <memory>
+
 #include "bindings.h"
 #include "sequence.h"
 
@@ -15,7 +17,7 @@ struct SequenceObject {
     int64_t bytes = 0;
     bool written = false;
   };
-  Sequence sequence;
+  std::shared_ptr<Sequence> sequence = std::make_shared<Sequence>();  // loops hold it too
   std::vector<Slot> slots;
 };
 
@@ -43,7 +45,7 @@ nb::object placeholder(SequenceObject& self, nb::handle slot, nb::handle byte_of
 
 void set_recording(SequenceObject& self, bool on) {
   if (on && recording() != nullptr) raise_value(kSite, "this thread records one already");
-  recording() = on ? &self.sequence : nullptr;
+  recording() = on ? self.sequence.get() : nullptr;
 }
 
 std::vector<Memory> read_slots(const SequenceObject& self, nb::handle buffers) {
@@ -73,15 +75,92 @@ std::vector<Memory> read_slots(const SequenceObject& self, nb::handle buffers) {
 void run(SequenceObject& self, nb::handle buffers) {
   const std::vector<Memory> slots = read_slots(self, buffers);
   const GilRelease release;
-  self.sequence.run(slots);
+  self.sequence->run(slots);
 }
 
 std::vector<double> run_timed(SequenceObject& self, nb::handle buffers) {
   const std::vector<Memory> slots = read_slots(self, buffers);
   std::vector<double> seconds;
   const GilRelease release;
-  self.sequence.run(slots, &seconds);
+  self.sequence->run(slots, &seconds);
   return seconds;
+}
+
+// Where a slot of a loop's body finds its memory at each step.
+struct LoopPlace {
+  int64_t first;  // the view of step 0 if it has one of its own, else -1
+  int64_t view;
+  int64_t bytes;  // from one element of the view to the next
+  int64_t ring;   // 0: element i for step i; two that alternate: 1 reads the other, 2 writes
+};
+
+constexpr Site kLoop{"run_loop", nullptr};
+
+std::vector<LoopPlace> read_places(nb::handle places) {
+  std::vector<LoopPlace> found;
+  for (const nb::handle place : nb::cast<nb::tuple>(places)) {
+    const nb::tuple fields = nb::cast<nb::tuple>(place);
+    if (fields.size() != 4) raise_value(kLoop, "expected 4 fields in a place");
+    int64_t values[4];
+    for (size_t k = 0; k < 4; ++k) values[k] = read_int(fields[k], kLoop, "a place");
+    found.push_back({values[0], values[1], values[2], values[3]});
+  }
+  return found;
+}
+
+int64_t bytes_of(const View& view) { return view.size() * item_size(view.dtype); }
+
+// Does every step find the bytes that its slot needs?
+void check_place(const LoopPlace& p, int64_t needed, int64_t steps,
+                 const std::vector<Operand>& operands) {
+  const auto count = static_cast<int64_t>(operands.size());
+  bool fits = p.view >= 0 && p.view < count && p.first < count && p.bytes >= 0;
+  if (fits) {
+    const int64_t last = p.bytes * (p.ring == 0 ? steps - 1 : 1);
+    fits = is_compact(operands[static_cast<size_t>(p.view)].view) &&
+           last + needed <= bytes_of(operands[static_cast<size_t>(p.view)].view);
+  }
+  if (fits && p.first >= 0) {
+    const View& first = operands[static_cast<size_t>(p.first)].view;
+    fits = is_compact(first) && needed <= bytes_of(first);
+  }
+  if (!fits) raise_value(kLoop, "a slot has no memory of its size at every step");
+}
+
+// The body's sequence, once per step; a part of another sequence like any kernel.
+void run_loop(const SequenceObject& body, nb::handle steps, bool reverse, nb::handle places,
+              nb::handle outs, nb::handle ins) {
+  const int64_t count = read_int(steps, kLoop, "the number of steps");
+  std::vector<LoopPlace> found = read_places(places);
+  std::vector<Operand> operands;
+  for (const nb::handle out : nb::cast<nb::tuple>(outs)) {
+    operands.push_back(read_output(out, kLoop));
+  }
+  for (const nb::handle in : nb::cast<nb::tuple>(ins)) {
+    operands.push_back(read_operand(in, kLoop));
+  }
+  if (found.size() != body.slots.size()) {
+    raise_value(kLoop, "expected %zu places, got %zu", body.slots.size(), found.size());
+  }
+  for (size_t s = 0; s < found.size() && count > 0; ++s) {
+    check_place(found[s], body.slots[s].bytes, count, operands);
+  }
+  std::vector<const View*> views;
+  for (const Operand& operand : operands) views.push_back(&operand.view);
+  constexpr int64_t kLong = int64_t{1} << 30;
+  launch(kLong, views, [inner = body.sequence, count, reverse, found](Views v) {
+    std::vector<Memory> slots(found.size());
+    for (int64_t step = 0; step < count; ++step) {
+      const int64_t element = reverse ? count - 1 - step : step;
+      for (size_t s = 0; s < found.size(); ++s) {
+        const LoopPlace& p = found[s];
+        const bool is_first = step == 0 && p.first >= 0;
+        const int64_t at = p.ring == 0 ? element : (step + p.ring) % 2;
+        slots[s].data = is_first ? v[p.first]->data : v[p.view]->data + at * p.bytes;
+      }
+      inner->run(slots);
+    }
+  });
 }
 
 }  // namespace
@@ -90,7 +169,7 @@ void bind_sequence(nb::module_& m) {
   using nb::arg;
   nb::class_<SequenceObject>(m, "Sequence", "Kernel calls, recorded once, that run as one.")
       .def(nb::init<>())
-      .def("__len__", [](const SequenceObject& self) { return self.sequence.size(); })
+      .def("__len__", [](const SequenceObject& self) { return self.sequence->size(); })
       .def("placeholder", placeholder, arg("slot"), arg("byte_offset"), arg("size"), arg("dtype"),
            arg("written"), "A buffer that stands for a place in a slot's memory.")
       .def(
@@ -99,6 +178,8 @@ void bind_sequence(nb::module_& m) {
       .def("stop", [](SequenceObject& self) { set_recording(self, false); })
       .def("run", run, arg("buffers"), "Runs all calls with the memory of each slot.")
       .def("run_timed", run_timed, arg("buffers"), "The same; gives the seconds of each call.");
+  m.def("run_loop", run_loop, arg("body"), arg("steps"), arg("reverse"), arg("places"), arg("outs"),
+        arg("ins"), "Runs a sequence once per step.");
 }
 
 }  // namespace needle

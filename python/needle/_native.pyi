@@ -185,6 +185,18 @@ class Sequence:
     def run(self, buffers: list[Buffer]) -> None: ...
     def run_timed(self, buffers: list[Buffer]) -> list[float]: ...
 
+def run_loop(
+    body: Sequence,
+    steps: int,
+    reverse: bool,
+    places: tuple[tuple[int, int, int, int], ...],
+    outs: tuple[Operand, ...],
+    ins: tuple[Operand, ...],
+) -> None:
+    """A sequence once per step. A place per slot: the operand of step 0 (or -1), the operand of
+    others, bytes between its elements, and 0 (an element per step), 1 or 2 (read and write two in
+    turn); operands are numbered outputs first."""
+
 # Exchange
 
 def from_numpy(array: np.ndarray[Any, Any], dtype: str) -> Buffer: ...

@@ -14,6 +14,7 @@ from ..autograd import Tensor
 from ..ops import logical_and, stack, where
 from ..tree import leaves, map_leaves, with_leaves
 from .errors import needs_data
+from .scanning import NotCompact, compact_scan
 from .trace import is_tracing
 
 Tree = Any  # nested lists, tuples and dicts of tensors
@@ -52,10 +53,14 @@ def scan(
     init: Tree,
     xs: Tree = None,
     length: int | None = None,
+    reverse: bool = False,
 ) -> tuple[Tree, Tree]:
     """Steps along the first axis of xs: carry, y = f(carry, x); the last carry and the stacked y.
 
-    xs may be None, with a length. A compiled function makes the steps one after the other.
+    xs may be None, with a length; with `reverse` the last element comes first. In a compiled
+    function f is traced once, and all steps are one call, whose gradient computes each step again.
+    Steps that change something outside (draw random numbers, assign to tensors) or that change the
+    carry's types are made one after the other.
 
     >>> total, sums = ndl.scan(lambda s, x: (s + x, s + x), ndl.tensor(0.0), ndl.arange(1, 5))
     >>> total.item(), sums.tolist()
@@ -68,13 +73,21 @@ def scan(
             "[scan] expected tensors with first axes of one size, or a length, got "
             f"{sorted(map(str, sizes))}."
         )
+    steps = sizes.pop() or 0
+    if is_tracing() and steps > 1:
+        try:
+            return compact_scan(f, init, xs, steps, reverse)
+        except NotCompact:
+            pass
     carry, results = init, []
-    for i in range(sizes.pop() or 0):
+    for i in reversed(range(steps)) if reverse else range(steps):
         x = map_leaves(lambda a: a[i] if isinstance(a, Tensor) else a, xs)  # noqa: B023
         carry, y = f(carry, x)
         results.append(y)
     if not results:
         raise ValueError("[scan] expected at least one step.")
+    if reverse:
+        results.reverse()
     columns = zip(*(leaves(y) for y in results), strict=True)
     stacked = [stack(list(c), 0) if isinstance(c[0], Tensor) else None for c in columns]
     return carry, with_leaves(results[0], stacked)

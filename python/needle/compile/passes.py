@@ -9,6 +9,7 @@ from typing import Any
 
 from ..ndarray.array import make_view
 from .graph import CONSTANT, Graph, Node, Operand, Value, map_operands, whole
+from .loops import LOOP
 from .rules import RULES
 
 FOLDED_ELEMENTS = 1 << 22  # larger constants are computed at each call
@@ -123,6 +124,7 @@ def folded(graph: Graph) -> Graph:
         known = node.ins and all(x.value in constants for x in node.ins)
         small = all(o.value.size <= FOLDED_ELEMENTS for o in node.outs)
         fixed = not node.continues and not any(o.value in continued for o in node.outs)
+        fixed = fixed and node.kernel != LOOP
         if not (known and small and fixed and all(o.is_whole() for o in node.outs)):
             nodes.append(node)
             continue

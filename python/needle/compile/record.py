@@ -19,7 +19,7 @@ from ..dtype import DType, int64
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import Shape, compact_strides
 from .errors import TraceError, needs_data, user_line
-from .graph import CONSTANT, COUNTERS, HOST, Graph, Node, Operand, Value
+from .graph import COMPUTED, CONSTANT, COUNTERS, HOST, Graph, Node, Operand, Value
 
 USE_WHERE = "use ndl.where, ndl.cond or ndl.while_loop instead, or compute this outside"
 
@@ -61,7 +61,11 @@ class Recording:
     """The graph that is being recorded, and the real memory that it was found to use."""
 
     def __init__(self) -> None:
-        self.graph = Graph()
+        self.graph = Graph()  # where calls are noted: the program's, or the body of a loop
+        self.root = self.graph
+        self.tracked: Any = None  # tensors from outside, of trace.py
+        self.outside_writes: list[tuple[Handle, Any]] = []  # of a body, and what was there
+        self.body_start = 0  # the number of its first value
         self.thread = threading.get_ident()
         self.host: list[HostNumbers] = []
         self.draws: list[Draw] = []
@@ -74,7 +78,14 @@ class Recording:
     # Values ---------------------------------------------------------------------------------
 
     def new_input(self, size: int, dtype: DType, kind: str) -> Handle:
-        return Handle(size, dtype, self.graph.new_value(size, dtype, kind))
+        return Handle(size, dtype, self._outer_value(size, dtype, kind))
+
+    def _outer_value(self, size: int, dtype: DType, kind: str) -> Value:
+        """A value that the program is given, wherever it is first used."""
+        self.root.counter = self.graph.counter
+        value = self.root.new_value(size, dtype, kind)
+        self.graph.counter = self.root.counter
+        return value
 
     def _handle_of(self, array: Any) -> Handle:
         """The handle of an array; real memory that no tensor was seen to hold is a constant."""
@@ -85,7 +96,7 @@ class Recording:
         if found is None:
             found = self.new_input(handle.size, array.dtype, CONSTANT)
             assert found.value is not None
-            self.graph.constants[found.value] = handle  # keeps it alive, and its id unique
+            self.root.constants[found.value] = handle  # keeps it alive, and its id unique
             self._constants[id(handle)] = found
         return found
 
@@ -93,9 +104,9 @@ class Recording:
         """What an array shows at this moment."""
         handle = self._handle_of(array)
         if handle.value is None:  # read before it was written: any elements will do
-            handle.value = self.graph.new_value(handle.size, handle.dtype, CONSTANT)
+            handle.value = self._outer_value(handle.size, handle.dtype, CONSTANT)
             empty = array.device.mod.empty(handle.size, handle.dtype)
-            self.graph.constants[handle.value] = empty
+            self.root.constants[handle.value] = empty
         return Operand(handle.value, array.shape, array.strides, array.offset)
 
     # Calls ----------------------------------------------------------------------------------
@@ -140,12 +151,17 @@ class Recording:
                 f"[jit] an array of shape {array.shape} from outside the function was written; "
                 "let a Tensor hold it, so that the compiled function can find it."
             )
+        if self.graph is not self.root and not self._is_of_body(handle.value):
+            self.outside_writes.append((handle, handle.value))
         value = self.graph.new_value(handle.size, handle.dtype)
         out = Operand(value, array.shape, array.strides, array.offset)
         goes_on = handle.value is not None and (is_read or not out.is_whole())
         continues.append(handle.value if goes_on else None)
         handle.value = value
         return out
+
+    def _is_of_body(self, value: Value | None) -> bool:
+        return value is None or (value.kind == COMPUTED and value.number >= self.body_start)
 
     # Random numbers -------------------------------------------------------------------------
 
@@ -160,7 +176,7 @@ class Recording:
         words = 2 if name == "normal" or out.dtype == "float64" else 1
         self.draws.append(Draw(generator, generator.position - first, words, device))
         if self.counters is None:
-            self.counters = self.graph.new_value(0, int64, COUNTERS)
+            self.counters = self._outer_value(0, int64, COUNTERS)
         self.counters.size = 2 * len(self.draws)
         counter = make_view((2,), (1,), self.counters.size - 2, int64, device, None)
         counter._handle = Handle(self.counters.size, int64, self.counters)

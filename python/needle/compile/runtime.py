@@ -10,6 +10,7 @@ from .._native import Sequence
 from ..backend import cpu
 from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
+from . import loops
 from .binding import Binding
 from .fuse import fuse
 from .graph import Graph, Node, Operand, Value, map_operands
@@ -38,9 +39,9 @@ class Program:
         self.homes = [_home(output) for output in trace.outputs]
         self.stages = {"traced": trace.graph}
         for name, a_pass in (PASSES if fused else UNFUSED).items():
-            graph = a_pass(next(reversed(self.stages.values())))
+            graph = loops.with_bodies(a_pass)(next(reversed(self.stages.values())))
             self.stages[name] = graph
-        self.graph = graph
+        self.graph = loops.planned(graph)
         self.plan = plan_memory(self.graph, self.homes)
         for output, home in zip(trace.outputs, self.homes, strict=True):
             output.home = home is not None
@@ -138,11 +139,18 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Sequence:
             stand_ins[x.value] = handle
         return make_view(x.shape, x.strides, x.offset, x.dtype, cpu(), handle)
 
+    bodies = {
+        id(node): loops.body_sequence(node, lambda body: native_sequence(body, {}))
+        for node in plan.nodes
+        if node.kernel == loops.LOOP
+    }
     sequence.start()
     try:
         for node in plan.nodes:
             if id(node) in built:
                 built[id(node)].launch(cpu().mod, array)
+            elif id(node) in bodies:
+                loops.launch(node, bodies[id(node)], array)
             else:
                 getattr(cpu().mod, node.kernel)(*map_operands(node.args, array))
     finally:
@@ -159,7 +167,11 @@ class Interpreted:
     def run(self, buffers: list[Any]) -> None:
         memory: dict[Value, Any] = {}
         for node in self.plan.nodes:
-            getattr(node.device.mod, node.kernel)(*self._arrays(node, buffers, memory))
+            arguments = self._arrays(node, buffers, memory)
+            if node.kernel == loops.LOOP:
+                loops.interpret(node, lambda p, b: Interpreted(p).run(b), arguments)
+            else:
+                getattr(node.device.mod, node.kernel)(*arguments)
 
     def run_timed(self, buffers: list[Any]) -> list[float]:
         self.run(buffers)

@@ -12,6 +12,7 @@ from ..backend import BackendDevice
 from ..dtype import float32
 from ..ndarray.array import empty
 from .graph import Graph, Node, Operand
+from .loops import LOOP, body_text, loop_of
 
 
 class Stages:
@@ -55,6 +56,8 @@ def kernel_of(node: Node) -> Kernel:
     program = node.args[0] if node.kernel in ("run", "run_each") else None
     text = str(node) if program is None else program.text
     name = node.kernel
+    if name == LOOP:
+        text = f"{text}\n{body_text(node)}"
     if node.args and isinstance(node.args[0], str):
         name = node.args[0]
     elif program is not None:
@@ -78,6 +81,9 @@ def moved_bytes(node: Node) -> int:
 
 def flops(node: Node) -> int:
     """Operations on elements: exact for products, one per element and function else."""
+    loop = loop_of(node)
+    if loop is not None:
+        return loop.steps * sum(map(flops, loop.body.nodes))
     size = max((x.size for x in (*node.ins, *node.outs)), default=0)
     if node.kernel == "matmul":
         return 2 * node.outs[0].size * node.ins[0].shape[-1]

@@ -133,13 +133,14 @@ def trace(
     are. When the function raises, every tensor and generator is as before.
     """
     recording = Recording()
-    tracked = Tracked(recording)
+    recording.tracked = tracked = Tracked(recording)
     try:
         with recording_devices(recording), intercepted(tracked), facts.noted() as noted:
             traced = _run(function, args, kwargs, arguments, tracked)
     finally:
         for generator, position in recording.generators.values():
             generator.position = position
+        recording.tracked = None  # no cycle: it would keep tensors' memory
         tracked.restore()
     traced.facts = noted
     tracked.forget()

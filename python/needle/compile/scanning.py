@@ -1,0 +1,270 @@
+"""`scan` in a traced function as one loop of the graph; its gradient is another one.
+
+The body is traced once. Backward runs the steps in reverse: each computes its step again from the
+carried values, which forward keeps, and adds up the adjoints of what the body uses from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd import Tensor, TensorTuple, TensorTupleOp, next_stamp
+from ..graph import enable_grad, is_grad_enabled
+from ..ndarray import random
+from ..ndarray.array import NDArray, make_view
+from ..ndarray.layout import compact_strides
+from ..ops.common import zeros_like
+from ..recompute import _captured
+from ..transforms import pull_back, stand_in
+from ..tree import leaves, with_leaves
+from .errors import user_line
+from .graph import INPUT, Graph, Node, Operand, Value, whole
+from .loops import LOOP, Loop, captured
+from .record import Handle, Recording
+
+Step = Callable[[Any, Any], tuple[Any, Any]]
+
+
+class NotCompact(Exception):
+    """Steps that one body cannot stand for: they are made one after the other."""
+
+
+class Scan(TensorTupleOp):
+    """carried, ys = all steps of a loop; the inputs are initial values, xs, and what it captures"""
+
+    def __init__(self, loop: Body, kept: list[int]):
+        self.loop = loop
+        self.kept = kept  # the positions of outputs that have a gradient
+
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+        return self.loop.pull(self.kept, out_grad.tuple(), node)
+
+
+def compact_scan(f: Step, init: Any, xs: Any, steps: int, reverse: bool) -> tuple[Any, Any]:
+    """scan as one call of the graph; raises NotCompact if it cannot be one."""
+    if any(not isinstance(x, Tensor) for x in leaves(init)):
+        raise NotCompact("a carried value is no tensor")
+    return Body(f, init, xs, steps, reverse).run()
+
+
+class Body:
+    """A step as a graph, and the function that it was traced from."""
+
+    def __init__(self, f: Step, init: Any, xs: Any, steps: int, reverse: bool):
+        self.f, self.steps, self.reverse = f, steps, reverse
+        self.init, self.xs = init, xs
+        self.inits: list[Tensor] = leaves(init)
+        self.given = [x for x in leaves(xs) if isinstance(x, Tensor)]
+
+    # Forward --------------------------------------------------------------------------------
+
+    def run(self) -> tuple[Any, Any]:
+        recording: Any = random.recording.recorder
+        wants = is_grad_enabled()
+        with _body_of(recording) as body:
+            start = next_stamp()
+            carry = [_placeholder(body, x, x.shape, wants) for x in self.inits]
+            elements = [_placeholder(body, x, x.shape[1:], wants) for x in self.given]
+            out, y = self.call(carry, elements)
+            new, results = leaves(out), leaves(y)
+            self._check(new, results)
+            outside = _captured(
+                [t for t in (*new, *results) if _differs(t)], [*carry, *elements], start
+            )
+            needs = [*self.inits, *self.given, *outside]
+            is_recorded = wants and any(x.requires_grad for x in needs)
+            befores = carry if is_recorded else []
+            body.results = [_in_order(recording, t) for t in (*new, *results, *befores)]
+        loop = self._loop(body, carry, elements)
+        made = self._record(recording, loop, [*new, *results, *befores])
+        if is_recorded:
+            made = self._node(made, [*new, *results, *befores], needs)
+        count = len(new)
+        self.befores = made[count + len(results) :]
+        return with_leaves(out, made[:count]), with_leaves(y, made[count : count + len(results)])
+
+    def call(self, carry: Sequence[Tensor], elements: Sequence[Tensor]) -> tuple[Any, Any]:
+        rest = iter(elements)
+        chosen = [next(rest) if isinstance(x, Tensor) else x for x in leaves(self.xs)]
+        return self.f(with_leaves(self.init, carry), with_leaves(self.xs, chosen))
+
+    def _check(self, new: list[Any], results: list[Any]) -> None:
+        if not all(isinstance(x, Tensor) for x in (*new, *results)):
+            raise NotCompact("a result is no tensor")
+        types = [[(x.shape, x.dtype, x.device) for x in side] for side in (self.inits, new)]
+        if types[0] != types[1]:
+            raise NotCompact("carried values change their type")
+
+    def _loop(self, body: Graph, carry: list[Tensor], elements: list[Tensor]) -> Loop:
+        carried, xs = ([_value_of(x) for x in side] for side in (carry, elements))
+        self.outside = captured(body, {*carried, *xs})
+        fixed = []
+        by: dict[Value, Value] = {}
+        for value in self.outside:
+            by[value] = body.new_value(value.size, value.dtype, INPUT)
+            fixed.append(by[value])
+
+        def inside(x: Operand) -> Operand:
+            return x._replace(value=by[x.value]) if x.value in by else x
+
+        nodes = [node.mapped(inside) for node in body.nodes]
+        results = [inside(r) for r in body.results]
+        body = body.with_nodes(nodes, results)
+        return Loop(body, tuple(carried), tuple(xs), tuple(fixed), self.steps, self.reverse)
+
+    def _record(self, recording: Recording, loop: Loop, results: list[Tensor]) -> list[NDArray]:
+        """Note the call; gives the last carried values and all elements of the others."""
+        graph, count = recording.graph, len(self.inits)
+        device = self.inits[0].device if self.inits else self.given[0].device
+        inits = tuple(_in_order(recording, x) for x in self.inits)
+        xs = tuple(_in_order(recording, x) for x in self.given)
+        sizes = [(2 if k < count else self.steps) for k in range(len(results))]
+        outs = tuple(
+            whole(graph.new_value(n * r.value.size, r.dtype), (n, *r.shape))
+            for n, r in zip(sizes, loop.body.results, strict=True)
+        )
+        args = (loop, tuple(map(whole, self.outside)), inits, xs, outs[:count], outs[count:])
+        graph.nodes.append(Node(LOOP, args, outs, device, source=user_line()))
+        made = []
+        for k, out in enumerate(outs):
+            handle = Handle(out.value.size, out.dtype, out.value)
+            shape = out.shape[1:] if k < count else out.shape
+            place = (self.steps - 1) % 2 * (out.value.size // 2) if k < count else 0
+            strides = compact_strides(shape)
+            made.append(make_view(shape, strides, place, out.dtype, device, handle))
+        return [Tensor.make_const(a) for a in made]
+
+    def _node(self, made: list[Any], traced: list[Tensor], needs: list[Any]) -> list[Any]:
+        """The results as outputs of a Scan."""
+        kept = [k for k, t in enumerate(traced) if t.requires_grad]
+        data = tuple(made[k].realize_cached_data() for k in kept)
+        node: Any = TensorTuple.make_const(data, requires_grad=True)
+        node.op, node.inputs = Scan(self, kept), tuple(needs)
+        for k, output in zip(kept, node.tuple(), strict=True):
+            made[k] = output
+        return made
+
+    # Backward -------------------------------------------------------------------------------
+
+    def pull(self, kept: list[int], given: Sequence[Any], node: TensorTuple) -> Any:
+        """The adjoints of all inputs."""
+        count, extra = len(self.inits), len(self.inits) + len(self.given)
+        captured_ = list(node.inputs[extra:])
+        adjoints = dict(zip(kept, given, strict=True))
+        last = {k: g for k, g in adjoints.items() if k < count}
+        others = {k: g for k, g in adjoints.items() if k >= count}
+        moving = [k for k, x in enumerate(self.inits) if _has_gradient(x)]
+        along = [k for k, x in enumerate(self.given) if _has_gradient(x)]
+        start = [last.get(k) for k in moving]
+        seeds = [
+            zeros_like(self.inits[k]) if g is None else g
+            for k, g in zip(moving, start, strict=True)
+        ]
+
+        def back(carry: Any, x: Any) -> tuple[Any, Any]:
+            adjoint, sums = carry
+            before, element, coming = x
+            with enable_grad():
+                carried = [stand_in(b) if k in moving else b for k, b in enumerate(before)]
+                elements = [stand_in(e) if k in along else e for k, e in enumerate(element)]
+                new, results = map(leaves, self.call(carried, elements))
+            outputs = [*new, *results, *carried]
+            cotangents = dict(zip(moving, adjoint, strict=True)) | dict(
+                zip(others, coming, strict=True)
+            )
+            pairs = [(outputs[k], g) for k, g in cotangents.items() if outputs[k].requires_grad]
+            wanted = [*(carried[k] for k in moving), *(elements[k] for k in along), *captured_]
+            found = pull_back(
+                [o for o, _ in pairs], [g for _, g in pairs], wanted, create_graph=is_grad_enabled()
+            )
+            full = [zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
+            m, a = len(moving), len(moving) + len(along)
+            return (full[:m], [s + g for s, g in zip(sums, full[a:], strict=True)]), full[m:a]
+
+        init = (seeds, [zeros_like(c) for c in captured_])
+        xs = (list(self.befores), list(self.given), list(others.values()))
+        (d_init, d_captured), d_xs = compact_scan(back, init, xs, self.steps, not self.reverse)
+        found = dict(zip(moving, d_init, strict=True))
+        found |= {count + k: g for k, g in zip(along, d_xs, strict=True)}
+        found |= {extra + k: g for k, g in enumerate(d_captured)}
+        return tuple(found.get(k) for k in range(len(node.inputs)))
+
+
+def _has_gradient(x: Tensor) -> bool:
+    return bool(x.realize_cached_data().dtype.is_floating)
+
+
+def _differs(x: Tensor) -> bool:
+    return bool(x.requires_grad)
+
+
+def _placeholder(body: Graph, like: Tensor, shape: tuple[int, ...], wants: bool) -> Tensor:
+    """A tensor of the body: what a step is given."""
+    array = like.realize_cached_data()
+    size = 1
+    for n in shape:
+        size *= n
+    handle = Handle(size, array.dtype, body.new_value(size, array.dtype, INPUT))
+    made = make_view(shape, compact_strides(shape), 0, array.dtype, array.device, handle)
+    tensor: Tensor = Tensor.make_const(made, wants and array.dtype.is_floating)
+    return tensor
+
+
+def _value_of(x: Tensor) -> Value:
+    value: Value = x.realize_cached_data()._handle.value
+    return value
+
+
+def _in_order(recording: Recording, x: Tensor) -> Operand:
+    """What a tensor holds, in C order: copied if it is not."""
+    array = x.realize_cached_data()
+    found = recording.operand(array)
+    if found.is_compact():
+        return found
+    out = whole(recording.graph.new_value(found.size, found.dtype), found.shape)
+    recording.graph.nodes.append(Node("copy", (out, found), (out,), array.device))
+    return out
+
+
+class _body_of:
+    """While it lasts, calls are noted in a graph of their own. What happens to memory, tensors and
+    generators outside is undone, and NotCompact raised: such steps must be made one by one."""
+
+    def __init__(self, recording: Recording):
+        self.recording = recording
+
+    def __enter__(self) -> Graph:
+        recording = self.recording
+        self.outer, self.undo = recording.graph, recording.outside_writes
+        self.draws = len(recording.draws)
+        self.positions = [(g, g.position) for g, _ in recording.generators.values()]
+        tracked = recording.tracked
+        self.assigned, self.grads = dict(tracked.assigned), dict(tracked.grads)
+        self.hosts = len(recording.host)
+        self.start, recording.body_start = recording.body_start, self.outer.counter
+        recording.outside_writes = []
+        recording.graph = Graph(counter=self.outer.counter, constants=self.outer.constants)
+        return recording.graph
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        recording, tracked = self.recording, self.recording.tracked
+        writes, recording.outside_writes = recording.outside_writes, self.undo
+        self.outer.counter = recording.graph.counter
+        recording.body_start = self.start
+        recording.graph = self.outer
+        changed = bool(writes) or len(recording.draws) > self.draws
+        changed = changed or len(recording.host) > self.hosts
+        changed = changed or tracked.assigned != self.assigned or tracked.grads != self.grads
+        if changed:
+            for handle, value in reversed(writes):
+                handle.value = value
+            del recording.draws[self.draws :], recording.host[self.hosts :]
+            if recording.counters is not None:
+                recording.counters.size = 2 * self.draws
+            first = dict(self.positions)
+            for generator, position in recording.generators.values():
+                generator.position = first.get(generator, position)
+            tracked.assigned, tracked.grads = self.assigned, self.grads
+            if kind is None:
+                raise NotCompact("a step changes something outside")

@@ -219,15 +219,18 @@ void put(PyObject* list, PyObject* index, PyObject* item) {
   if (PyList_SetItem(list, index_in(list, index), Py_NewRef(item)) != 0) throw nb::python_error();
 }
 
-// hold_arrays(tensors, arrays): has each tensor the array in its place?
+// hold_arrays(tensors, arrays, wanted): has each tensor the array and requires_grad in its place?
 PyObject* hold_arrays(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=]() -> PyObject* {
-    check_lists(arguments, count, 2);
+    check_lists(arguments, count, 3);
     const Py_ssize_t n = PyList_GET_SIZE(arguments[0]);
-    if (PyList_GET_SIZE(arguments[1]) != n) raise_value({"state", nullptr}, "lengths differ");
+    for (const int k : {1, 2}) {
+      if (PyList_GET_SIZE(arguments[k]) != n) raise_value({"state", nullptr}, "lengths differ");
+    }
     for (Py_ssize_t i = 0; i < n; ++i) {
       const NodeFields* const node = node_fields(PyList_GET_ITEM(arguments[0], i));
       if (node->cached_data != PyList_GET_ITEM(arguments[1], i)) Py_RETURN_FALSE;
+      if (node->requires_grad != PyList_GET_ITEM(arguments[2], i)) Py_RETURN_FALSE;
     }
     Py_RETURN_TRUE;
   });

@@ -41,15 +41,16 @@ class Known:
         self.owners = [None if cell.is_grad else cell.owner for cell in self.cells]
         self.tensors = [owner for owner in self.owners if owner is not None]
         self.wanted = [tensor.requires_grad for tensor in self.tensors]
+        self.changes = 0  # how often one was found to have another array
 
     def hold(self) -> bool:
         """Has every tensor an array of the same layout, do they share memory as they did, and do
         the same ones require a gradient?"""
-        if [tensor.requires_grad for tensor in self.tensors] != self.wanted:
-            return False
-        arrays = self.arrays
-        if None not in self.owners and hold_arrays(self.owners, arrays):
+        arrays, tensors = self.arrays, self.tensors
+        if len(tensors) == len(arrays) and hold_arrays(tensors, arrays, self.wanted):
             return True
+        if [tensor.requires_grad for tensor in tensors] != self.wanted:
+            return False
         changed = False
         for i, owner in enumerate(self.owners):
             tensor = grad_of(self.cells[i].owner) if owner is None else owner
@@ -60,6 +61,7 @@ class Known:
                 return False
             arrays[i] = array
             changed = True
+            self.changes += 1
         return not changed or all(len({id(arrays[i]._handle) for i in g}) == 1 for g in self.groups)
 
 
@@ -81,6 +83,7 @@ class Binding:
         counters = trace.counters
         self.counter_slot = None if counters is None else plan.slots.get(counters)
         self.writes_in_place = any(o.kind in (MEMORY, WRITTEN) for o in trace.outputs)
+        self.seen = -1  # changes of what is known that the template has
         self._sort_outputs()
 
     def _sort_outputs(self) -> None:
@@ -99,7 +102,8 @@ class Binding:
                 known = places[output.target]
                 is_read = self.states[self._group_of(known)][0] is not None
                 self.homed.append(i)
-                self.homes.append((slot, known, 1 + is_read))
+                # The array has it, and if it is read, the template and the buffers of the call.
+                self.homes.append((slot, known, 3 if is_read else 1))
             elif output.kind == GRADIENT and isinstance(output.target, Cell):
                 self.gradients.append(i)
                 self.owners.append((slot, output.target.owner))
@@ -150,15 +154,13 @@ class Binding:
 
     def buffers(self, arguments: list[NDArray]) -> list[Any]:
         """The memory of every slot but the results'."""
+        if self.seen != self.known.changes:
+            self._note_states()
         buffers = self.template.copy()
         buffers[ARENA] = empty_buffer(self.plan.arena_bytes, "uint8")
         for slot, array in zip(self.arguments, arguments, strict=True):
             if slot is not None:
                 buffers[slot] = array._handle
-        arrays = self.known.arrays
-        for slot, i in self.states:
-            if slot is not None:
-                buffers[slot] = arrays[i]._handle
         for host, slot in self.host:
             numbers = np.ascontiguousarray(host.draw(), host.value.dtype.storage)
             if slot is not None:
@@ -169,6 +171,13 @@ class Binding:
                 device = self.trace.draws[0].device
                 buffers[self.counter_slot] = device.mod.from_numpy(counters, int64)
         return buffers
+
+    def _note_states(self) -> None:
+        """The memory of state, which is the same from call to call as a rule."""
+        self.seen = self.known.changes
+        for slot, i in self.states:
+            if slot is not None:
+                self.template[slot] = self.known.arrays[i]._handle
 
     def _advance(self) -> np.ndarray[Any, Any]:
         """Seed and offset of every draw; the generators go on to where the function left them."""

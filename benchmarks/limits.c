@@ -1,24 +1,36 @@
-// What the machine can do at most: multiply-adds in AVX-512 registers, AMX tiles, memory traffic.
-// Every function returns work done; limits.py divides by the time. Compiled when it is needed.
+// What the machine can do at most: multiply-adds in registers, AMX tiles, memory traffic. Every
+// function returns work done; limits.py divides by the time, and compiles this for its vectors.
 
 #include <immintrin.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Floating-point operations of `rounds` rounds of 24 independent chains of multiply-adds.
-__attribute__((target("avx512f"))) double fma_work(int64_t rounds) {
-  enum { kChains = 24 };
-  __m512 chain[kChains];
-  for (int c = 0; c < kChains; ++c) chain[c] = _mm512_set1_ps((float)c);
-  const __m512 factor = _mm512_set1_ps(0.5f);
+#if defined(__AVX512F__)
+enum { kBytes = 64, kChains = 24 };
+#else
+enum { kBytes = 32, kChains = 12 };  // AVX2: of 16 registers
+#endif
+enum { kLanes = kBytes / 4 };
+typedef float Vec __attribute__((vector_size(kBytes), aligned(4)));
+
+static int is_number(Vec v) {
+  float sum = 0;
+  for (int lane = 0; lane < kLanes; ++lane) sum += v[lane];
+  return sum == sum;
+}
+
+// Floating-point operations of `rounds` rounds of independent chains of multiply-adds.
+double fma_work(int64_t rounds) {
+  Vec chain[kChains], sum = {0};
+  for (int c = 0; c < kChains; ++c) chain[c] = (float)c - (Vec){0};
+  const Vec factor = 0.5f - (Vec){0};
   for (int64_t r = 0; r < rounds; ++r) {
 #pragma GCC unroll 24
-    for (int c = 0; c < kChains; ++c) chain[c] = _mm512_fmadd_ps(chain[c], factor, factor);
+    for (int c = 0; c < kChains; ++c) chain[c] = chain[c] * factor + factor;
   }
-  float sum = 0;
-  for (int c = 0; c < kChains; ++c) sum += _mm512_reduce_add_ps(chain[c]);
-  return (sum == sum) * 2.0 * 16 * kChains * rounds;
+  for (int c = 0; c < kChains; ++c) sum += chain[c];
+  return is_number(sum) * 2.0 * kLanes * kChains * rounds;
 }
 
 // The same of `rounds` rounds of 4 products of bfloat16 tiles, (16 x 32) @ (32 x 16).
@@ -54,27 +66,22 @@ __attribute__((target("amx-tile,amx-bf16"))) double amx_work(int64_t rounds) {
 }
 
 // Bytes moved by y = x + y over n floats: two reads and one write.
-__attribute__((target("avx512f"))) double add_work(float* y, const float* x, int64_t n,
-                                                   int64_t rounds) {
+double add_work(float* y, const float* x, int64_t n, int64_t rounds) {
   for (int64_t r = 0; r < rounds; ++r) {
-    for (int64_t i = 0; i + 16 <= n; i += 16) {
-      _mm512_storeu_ps(y + i, _mm512_add_ps(_mm512_loadu_ps(x + i), _mm512_loadu_ps(y + i)));
-    }
+    for (int64_t i = 0; i + kLanes <= n; i += kLanes) *(Vec*)(y + i) += *(const Vec*)(x + i);
   }
   return 12.0 * n * rounds;
 }
 
 // Bytes read by the sum of n floats.
-__attribute__((target("avx512f"))) double sum_work(const float* x, int64_t n, int64_t rounds) {
-  __m512 sums[8];
-  for (int s = 0; s < 8; ++s) sums[s] = _mm512_setzero_ps();
+double sum_work(const float* x, int64_t n, int64_t rounds) {
+  Vec sums[8] = {{0}};
   for (int64_t r = 0; r < rounds; ++r) {
-    for (int64_t i = 0; i + 128 <= n; i += 128) {
+    for (int64_t i = 0; i + 8 * kLanes <= n; i += 8 * kLanes) {
 #pragma GCC unroll 8
-      for (int s = 0; s < 8; ++s) sums[s] = _mm512_add_ps(sums[s], _mm512_loadu_ps(x + i + 16 * s));
+      for (int s = 0; s < 8; ++s) sums[s] += *(const Vec*)(x + i + kLanes * s);
     }
   }
-  float sum = 0;
-  for (int s = 0; s < 8; ++s) sum += _mm512_reduce_add_ps(sums[s]);
-  return (sum == sum) * 4.0 * n * rounds;
+  for (int s = 1; s < 8; ++s) sums[0] += sums[s];
+  return is_number(sums[0]) * 4.0 * n * rounds;
 }

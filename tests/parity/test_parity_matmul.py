@@ -85,7 +85,13 @@ def check_matmul(device, out, a, b, about):
 
 @on_devices
 @pytest.mark.parametrize("dtype", [float32, float64])
-@pytest.mark.parametrize("sizes", [(128, 128, 128), (201, 515, 131), (7, 2000, 5), (300, 3, 301)])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (128, 128, 128), (201, 515, 131), (7, 2000, 5), (300, 3, 301),
+        (9, 501, 403), (80, 2100, 530), (75, 400, 2700), (74, 1500, 1401),  # B in regions
+    ],
+)  # fmt: skip
 def test_large_matmul_in_every_transposition(device, dtype, sizes):
     m, k, n = sizes
     for first in (contiguous, transposed):

@@ -92,7 +92,9 @@ def test_along_an_axis(name, axis):
 
 
 @pytest.mark.parametrize("dtype", [float32, float64, float16, bfloat16, int32])
-@pytest.mark.parametrize("sizes", [(257, 300, 129), (520, 300, 260), (3, 3000, 5), (700, 2, 700)])
+@pytest.mark.parametrize(
+    "sizes", [(257, 300, 129), (520, 300, 260), (3, 3000, 5), (700, 2, 700), (90, 2100, 530)]
+)
 def test_matmul(sizes, dtype):
     m, k, n = sizes
     for layout in (contiguous, transposed):

@@ -1,16 +1,16 @@
 // C = A B for strided matrices of any dtype, by blocks of brgemm.h.
 //
-// C is cut into tiles, which threads take one by one. A tile goes through k in blocks of kDepth:
-//
-//     for each block of k                    A's rows of the block fit the second-level cache,
-//       for each panel of B's columns        a panel of B the first,
-//         for each block of C's rows         and a block of C the registers
+//     for each region of B (columns, span of k)   packed by all threads, stays in the shared cache
+//       for each tile of C                        threads take them one by one
+//         for each block of k                     A's rows of the block fit the second-level cache,
+//           for each panel of B's columns         a panel of B the first,
+//             for each block of C's rows          and a block of C the registers
 //
 // A and B are read where they lie when they are small, or used too little to pay for a copy, and A
 // also when its rows are contiguous. Otherwise B is packed into panels before the tiles start, or
-// by the tile when no other needs the same columns; A's part is copied by the tile, as it lies.
-// Nothing splits a sum over k but kDepth, so results depend neither on the number of threads nor on
-// what is packed.
+// by the tile when no other needs the same columns; A's part is copied by the tile. Few rows pass
+// over B in the order of memory, kThinDepth of its rows at a time. Nothing splits a sum over k but
+// depth_, so results depend neither on the number of threads nor on what is packed.
 #pragma once
 
 #include "brgemm.h"
@@ -73,17 +73,26 @@ struct Product {
   }
 };
 
-// Chosen by GFLOP/s of one core (AVX-512, peak 168), best of interleaved runs.
+// Chosen by GFLOP/s of one core, best of interleaved runs: with AVX2 on Zen 3, where multiply-adds
+// in registers reach 101 (kDepth, kSmallMatrix and kFewUses first with AVX-512).
+//
+//     k per block: 2048 cubed 92, with 256 floats 89
+//     of a B that is read in place, as its rows straddle lines: 100 x 784 x 100 82, with 384 79
+//     and for few rows: 8 x 2048 x 2048 40, with 384 30; 32 x 2048 x 2048 50, with 256 62
 template <class T>
-constexpr int64_t kDepth = 1536 / sizeof(T);  // k per block; 2048 cubed: 256 floats 142, 384 145
-constexpr int64_t kTileRows = 8 * kRows;      // a task's tile of C
-constexpr int64_t kTileCols = 512;
+constexpr int64_t kDepth = 1536 / sizeof(T);
+template <class T>
+constexpr int64_t kDepthInPlace = 1024 / sizeof(T);
+constexpr int64_t kThinDepth = 24, kThinRows = 2 * kRows;
+//     a task's tile of C, and the elements of B packed at once: 2048 cubed 92, 384 x 2048 x 1536
+//     (TN) 89; with 48 x 512 and all of B 77 and 66
+constexpr int64_t kTileRows = 12 * kRows, kTileCols = 1024;
+constexpr int64_t kMostPacked = int64_t{1} << 20;
 constexpr int64_t kTaskWork = 1 << 20;  // multiplications worth a task, until there are kTasks
 constexpr int64_t kTasks = 16;
-constexpr int64_t kSmallMatrix = 1 << 17;  // elements read in place; 100 x 784 x 100: packed
-constexpr int64_t kFewUses = 64;           // 98, in place 139; and for so few rows or cols
+constexpr int64_t kSmallMatrix = 1 << 17;  // elements read in place,
+constexpr int64_t kFewUses = 64;           // and for so few rows or cols
 constexpr int64_t kPackGrain = 1 << 14;    // elements worth a task of packing
-constexpr int64_t kMostPacked = int64_t{1} << 23;  // elements of B packed at once
 
 // to[k * cols + j] = element k, j of B
 template <class T>
@@ -109,34 +118,51 @@ void pack_panel(T* to, const Matrix<T>& b, int64_t k0, int64_t depth, int64_t co
   }
 }
 
+// to[k * kRows + i] = element i, k of A, for up to kRows rows from `from`
+template <class T>
+void pack_rows(T* to, const Matrix<T>& a, const char* from, int64_t rows, int64_t depth) {
+  if (a.source.is_plain && a.row_stride == sizeof(T) && rows == kRows) {
+    for (int64_t k = 0; k < depth; ++k, from += a.col_stride) {
+      __builtin_memcpy(to + k * kRows, from, kRows * sizeof(T));
+    }
+  } else {
+    for (int64_t k = 0; k < depth; ++k, from += a.col_stride) {
+      a.source.load(to + k * kRows, from, a.row_stride, rows);
+    }
+  }
+}
+
 template <class T>
 class Gemm {
  public:
   explicit Gemm(const Product<T>& product) : p_(product) {
-    depth_ = even_part(p_.k, kDepth<T>);
     height_ = even_part(p_.m, kRows);
     width_ = block_cols<T>(height_);
     cut_tiles();
     const bool is_small_a = p_.m * p_.k <= kSmallMatrix || p_.n <= kFewUses;
-    const bool is_small_b = p_.k * p_.n <= kSmallMatrix || p_.m <= kFewUses;
+    const bool is_small_b = p_.k * p_.n <= kSmallMatrix;
     reads_a_ = p_.a.source.is_plain && (is_small_a || p_.a.col_stride == kSize);
-    reads_b_ = p_.b.source.is_plain && p_.b.col_stride == kSize && is_small_b;
-    const bool shares_columns = tile_rows_ < p_.m && p_.k * kTileCols <= kMostPacked;
-    packs_b_first_ = !reads_b_ && shares_columns;
+    reads_b_ = p_.b.source.is_plain && p_.b.col_stride == kSize && (is_small_b || p_.m <= kFewUses);
+    has_rows_of_a_ = length_of(p_.a.col_stride) <= length_of(p_.a.row_stride);
+    packs_b_first_ = !reads_b_ && tile_rows_ < p_.m;
+    const bool is_thin = reads_b_ && !is_small_b && p_.m <= kThinRows;
+    depth_ = even_part(p_.k, is_thin ? kThinDepth : reads_b_ ? kDepthInPlace<T> : kDepth<T>);
   }
 
   void run() {
-    const int64_t most = packs_b_first_ ? kMostPacked / p_.k / width_ * width_ : p_.n;
-    const int64_t region = even_part(p_.n, most, tile_cols_);
-    const Workspace packed(packs_b_first_ ? min_of(region, p_.n) * p_.k * kSize : 0);
+    cut_regions();
+    const Workspace packed(packs_b_first_ ? region_cols_ * region_depth_ * kSize : 0);
     packed_b_ = packed.as<T>();
-    for (col0_ = 0; col0_ < p_.n; col0_ += region) {
-      cols_ = min_of(region, p_.n - col0_);
-      if (packs_b_first_) pack_b();
-      const int64_t down = ceil_div(p_.m, tile_rows_), across = ceil_div(cols_, tile_cols_);
-      parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) run_tile(t / across, t % across);
-      });
+    for (col0_ = 0; col0_ < p_.n; col0_ += region_cols_) {
+      cols_ = min_of(region_cols_, p_.n - col0_);
+      for (k0_ = 0; k0_ < p_.k; k0_ += region_depth_) {
+        span_ = min_of(region_depth_, p_.k - k0_);
+        if (packs_b_first_) pack_b();
+        const int64_t down = ceil_div(p_.m, tile_rows_), across = ceil_div(cols_, tile_cols_);
+        parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t t = begin; t < end; ++t) run_tile(t / across, t % across);
+        });
+      }
     }
   }
 
@@ -158,15 +184,28 @@ class Gemm {
     }
   }
 
+  // All of B when it stays in cache; else some blocks of k, for all columns if they do. Tiles whose
+  // sums are not kept in C go through all of k at once.
+  void cut_regions() {
+    region_cols_ = even_part(p_.n, p_.n, tile_cols_);
+    region_depth_ = p_.k;
+    if (!packs_b_first_ || p_.k * p_.n <= kMostPacked) return;
+    if (p_.out.is_plain) {
+      const int64_t most = kMostPacked / region_cols_ / depth_ * depth_;
+      region_depth_ = min_of(p_.k, max_of(depth_, most));
+    }
+    const int64_t most = max_of(1, kMostPacked / region_depth_ / tile_cols_) * tile_cols_;
+    region_cols_ = min_of(region_cols_, even_part(p_.n, most, tile_cols_));
+  }
+
   void pack_b() {
-    const int64_t panels = ceil_div(cols_, width_), blocks = ceil_div(p_.k, depth_);
+    const int64_t panels = ceil_div(cols_, width_), blocks = ceil_div(span_, depth_);
     const int64_t grain = max_of(1, kPackGrain / (depth_ * width_));
     parallel_for(panels * blocks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
-        const int64_t j = t / blocks * width_, k0 = t % blocks * depth_;
-        const int64_t cols = min_of(width_, cols_ - j);
-        pack_panel(packed_b_ + j * p_.k + k0 * cols, p_.b, k0, min_of(depth_, p_.k - k0), col0_ + j,
-                   cols);
+        const int64_t j = t / blocks * width_, k = t % blocks * depth_;
+        const int64_t cols = min_of(width_, cols_ - j), depth = min_of(depth_, span_ - k);
+        pack_panel(packed_b_ + j * span_ + k * cols, p_.b, k0_ + k, depth, col0_ + j, cols);
       }
     });
   }
@@ -174,7 +213,7 @@ class Gemm {
   void run_tile(int64_t tile_row, int64_t tile_col) {
     const int64_t row = tile_row * tile_rows_, col = tile_col * tile_cols_;
     const int64_t rows = min_of(tile_rows_, p_.m - row), cols = min_of(tile_cols_, cols_ - col);
-    const int64_t a_size = reads_a_ ? 0 : rows * depth_;
+    const int64_t a_size = reads_a_ ? 0 : ceil_div(rows, kRows) * kRows * depth_;
     const int64_t b_size = reads_b_ || packs_b_first_ ? 0 : depth_ * width_;
     const int64_t sums = p_.out.is_plain ? 0 : rows * cols;
     const Workspace workspace((a_size + b_size + sums) * kSize, kept_by_task);
@@ -183,15 +222,22 @@ class Gemm {
     char* const out = p_.out.at(row, col0_ + col);
     T* const c = p_.out.is_plain ? reinterpret_cast<T*>(out) : copied_b + b_size;
     const int64_t c_row = p_.out.is_plain ? p_.out.row_stride / kSize : cols;
-    for (int64_t k0 = 0; k0 < p_.k; k0 += depth_) {
-      const int64_t depth = min_of(depth_, p_.k - k0);
+    for (int64_t k = k0_; k < k0_ + span_; k += depth_) {
       Panels<T> panels;
-      PanelSum<T> sum = {&panels, 1, depth, 0, 0, 0};
-      panels.a = rows_of_a(copied_a, row, rows, k0, sum);
+      PanelSum<T> sum = {&panels, 1, min_of(depth_, k0_ + span_ - k), 0, 0, 0};
+      const T* const a = rows_of_a(copied_a, row, rows, k, sum);
       for (int64_t j = 0; j < cols; j += width_) {
         const int64_t width = min_of(width_, cols - j);
-        panels.b = panel_of_b(copied_b, col + j, width, k0, sum);
-        multiply_panels(sum, c + j, c_row, rows, width, k0 > 0);
+        panels.a = a;
+        panels.b = panel_of_b(copied_b, col + j, width, k, sum);
+        if (reads_a_ || has_rows_of_a_) {
+          multiply_panels(sum, c + j, c_row, rows, width, k > 0);
+          continue;
+        }
+        for (int64_t i = 0; i < rows; i += kRows, panels.a += kRows * sum.depth) {
+          const int64_t height = min_of(kRows, rows - i);
+          multiply_panels(sum, c + i * c_row + j, c_row, height, width, k > 0);
+        }
       }
     }
     if (p_.out.is_plain) return;
@@ -200,23 +246,23 @@ class Gemm {
     }
   }
 
-  const T* rows_of_a(T* to, int64_t row, int64_t rows, int64_t k0, PanelSum<T>& sum) {
-    const char* const from = p_.a.at(row, k0);
-    sum.a_row = p_.a.row_stride / kSize;
-    sum.a_col = p_.a.col_stride / kSize;
-    if (reads_a_) return reinterpret_cast<const T*>(from);
-    if (length_of(p_.a.col_stride) <= length_of(p_.a.row_stride)) {
-      sum.a_row = sum.depth;
-      sum.a_col = 1;
-      for (int64_t i = 0; i < rows; ++i) {
-        p_.a.source.load(to + i * sum.depth, from + i * p_.a.row_stride, p_.a.col_stride,
-                         sum.depth);
-      }
-    } else {
-      sum.a_row = 1;
-      sum.a_col = rows;
-      for (int64_t k = 0; k < sum.depth; ++k) {
-        p_.a.source.load(to + k * rows, from + k * p_.a.col_stride, p_.a.row_stride, rows);
+  // Where they lie; or copied, row after row if they are rows in memory, else kRows at a time.
+  const T* rows_of_a(T* to, int64_t row, int64_t rows, int64_t k, PanelSum<T>& sum) {
+    const char* const from = p_.a.at(row, k);
+    if (reads_a_) {
+      sum.a_row = p_.a.row_stride / kSize;
+      sum.a_col = p_.a.col_stride / kSize;
+      return reinterpret_cast<const T*>(from);
+    }
+    sum.a_row = has_rows_of_a_ ? sum.depth : 1;
+    sum.a_col = has_rows_of_a_ ? 1 : kRows;
+    const int64_t step = has_rows_of_a_ ? 1 : kRows;
+    for (int64_t i = 0; i < rows; i += step) {
+      const char* const at = from + i * p_.a.row_stride;
+      if (has_rows_of_a_) {
+        p_.a.source.load(to + i * sum.depth, at, p_.a.col_stride, sum.depth);
+      } else {
+        pack_rows(to + i * sum.depth, p_.a, at, min_of(kRows, rows - i), sum.depth);
       }
     }
     return to;
@@ -228,7 +274,7 @@ class Gemm {
       return reinterpret_cast<const T*>(p_.b.at(k0, col0_ + col));
     }
     sum.b_row = cols;
-    if (packs_b_first_) return packed_b_ + col * p_.k + k0 * cols;
+    if (packs_b_first_) return packed_b_ + col * span_ + (k0 - k0_) * cols;
     pack_panel(to, p_.b, k0, sum.depth, col0_ + col, cols);
     return to;
   }
@@ -238,8 +284,10 @@ class Gemm {
   int64_t tile_rows_, tile_cols_;
   bool reads_a_, reads_b_;  // where they lie
   bool packs_b_first_;      // the tiles share it
+  bool has_rows_of_a_;      // side by side, or columns
   T* packed_b_;
-  int64_t col0_, cols_;  // the columns of B at work
+  int64_t region_cols_, region_depth_;
+  int64_t col0_, cols_, k0_, span_;  // the region at work
 };
 
 }  // namespace

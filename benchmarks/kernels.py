@@ -71,7 +71,10 @@ def _arrays(result: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def run(work: Work, seconds: float) -> dict[str, Any]:
-    """One row of the table."""
+    """One row of the table; without times where the work has no meaning on this machine."""
+    row: dict[str, Any] = {"work": work.name, "speed": None, "bar": work.bar}
+    if work.needs_amx and "amx" not in _native.instruction_sets():
+        return row | {"needle_ms": None, "torch_ms": None, "against": "no AMX here"}
     best = _native.instruction_set()
     chosen = work.instruction_set
     if chosen is not None and chosen in _native.instruction_sets():
@@ -82,17 +85,15 @@ def run(work: Work, seconds: float) -> dict[str, Any]:
         found = compare(ours, theirs, seconds)
     finally:
         _native.use_instruction_set(best)
-    row = {
-        "work": work.name,
+    row |= {
         "speed": round(found.speed, 3),
-        "bar": work.bar,
         "needle_ms": round(1e3 * found.ours, 4),
         "torch_ms": round(1e3 * found.theirs, 4),
     }
-    if work.operations is not None:
-        peak = amx_peak(ndl.get_num_threads())
-        row["speed"] = None if peak is None else round(work.operations / found.ours / peak, 3)
-        row["against"] = "no AMX here" if peak is None else f"AMX peak, {peak / 1e9:.0f} GFLOP/s"
+    peak = None if work.operations is None else amx_peak(ndl.get_num_threads())
+    if work.operations is not None and peak is not None:
+        row["speed"] = round(work.operations / found.ours / peak, 3)
+        row["against"] = f"AMX peak, {peak / 1e9:.0f} GFLOP/s"
     return row
 
 
@@ -100,10 +101,13 @@ def line(row: dict[str, Any]) -> str:
     speed, bar = row["speed"], row["bar"]
     mark = "" if speed is None else "ok" if speed >= bar else "below"
     shown = "-" if speed is None else f"{speed:.2f}"
-    return (
-        f"{row['work']:34}{shown:>7}{bar:7.2f}  {mark:6}{row['needle_ms']:11.3f}"
-        f"{row['torch_ms']:11.3f}  {row.get('against', '')}"
-    ).rstrip()
+    times = "".join(f"{milliseconds(row[name]):>11}" for name in ("needle_ms", "torch_ms"))
+    about = row.get("against", "")
+    return f"{row['work']:34}{shown:>7}{bar:7.2f}  {mark:6}{times}  {about}".rstrip()
+
+
+def milliseconds(time: float | None) -> str:
+    return "-" if time is None else f"{time:.3f}"
 
 
 def write_docs() -> None:
@@ -118,9 +122,10 @@ def write_docs() -> None:
         "|---|---|---|---|---|",
     ]
     for row in stored["rows"]:
-        speed = "-" if row["speed"] is None else f"{row['speed']:.2f}"
-        limit = f" of the {row['against']}" if "against" in row else ""
-        times = f"{row['needle_ms']:.3f} | {row['torch_ms']:.3f}"
+        about = row.get("against", "")
+        speed = about if row["speed"] is None else f"{row['speed']:.2f}"
+        limit = f" of the {about}" if about and row["speed"] is not None else ""
+        times = f"{milliseconds(row['needle_ms'])} | {milliseconds(row['torch_ms'])}"
         lines.append(f"| {row['work']} | {speed}{limit} | {row['bar']} | {times} |")
     before, _, rest = DOCS.read_text().partition(TABLE_START)
     after = rest.partition(TABLE_END)[2]

@@ -19,7 +19,8 @@ import needle as ndl
 RESULTS = Path(__file__).parent / "results"
 
 BATCH = 4e-3  # seconds; a batch of calls lasts at least this long, so that the clock costs nothing
-SETTLE = 2e-3  # seconds of calls before a batch: the other library's threads spin for a while
+SETTLE = 2e-3  # seconds of calls before a batch: the other library's threads spin for a while;
+REST = 5e-3  # and of sleep before a long call, which would have them at its side
 FEWEST_ROUNDS = 5
 
 Call = Callable[[], Any]
@@ -71,6 +72,8 @@ def _batch(call: Call, count: int) -> float:
         call()
         while time.perf_counter() < settled:
             call()
+    else:
+        time.sleep(REST)
     start = time.perf_counter()
     for _ in range(count):
         call()

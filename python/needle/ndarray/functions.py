@@ -475,11 +475,16 @@ def matmul(a: NDArray, b: NDArray) -> NDArray:
             f"[matmul] inner dimensions differ: {a.shape} @ {b.shape}; expected a.shape[-1] == "
             f"b.shape[-2], got {a.shape[-1]} and {b.shape[-2]}."
         )
-    device = same_device("matmul", a, b)
-    dtype = promote(a.dtype, b.dtype)
-    batch = layout.broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
-    out = empty((*batch, a.shape[-2], b.shape[-1]), dtype, device)
-    device.mod.matmul(out, cast(a, dtype), cast(b, dtype))
+    if a.device is not b.device:
+        same_device("matmul", a, b)
+    if a.dtype is not b.dtype:
+        dtype = promote(a.dtype, b.dtype)
+        a, b = cast(a, dtype), cast(b, dtype)
+    shape = (*a.shape[:-1], b.shape[-1])
+    if a.shape[:-2] != b.shape[:-2]:
+        shape = (*layout.broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2]), *shape[-2:])
+    out = empty(shape, a.dtype, a.device)
+    a.device.mod.matmul(out, a, b)
     return out
 
 

@@ -20,9 +20,9 @@ class MatMul(TensorOp):
     """
 
     def compute(self, a: Any, b: Any) -> Any:
-        _check(a.shape, b.shape)
         if len(a.shape) == len(b.shape) == 2:
             return F.matmul(a, b)
+        _check(a.shape, b.shape)
         inner = a.shape[-1]
         left = F.reshape(a, (1, inner)) if len(a.shape) == 1 else a
         right = F.reshape(b, (inner, 1)) if len(b.shape) == 1 else b

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .graph import Graph, Node
 from .pieces import goes_by_element
 
-SMALL = 1 << 16  # elements; larger ones keep all threads busy alone, and need not wait
+SMALL = 1 << 17  # elements; larger ones keep all threads busy alone, and need not wait
 
 
 def together(graph: Graph) -> Graph:

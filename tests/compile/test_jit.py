@@ -493,6 +493,11 @@ def test_python_that_needs_elements_is_refused(ask):
         ndl.jit(ask)(ndl.tensor([1.0]))
 
 
+def test_an_operator_does_not_rename_the_error():
+    with pytest.raises(ndl.TraceError, match=r"^\[jit\] "):
+        ndl.jit(lambda x: ndl.masked_select(x, x > 0))(ndl.ones(3))
+
+
 def test_the_error_names_the_line_and_the_remedy():
     def f(x):
         y = x * 2

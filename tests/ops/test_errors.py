@@ -42,3 +42,23 @@ def test_every_operator_has_an_error_case(record):
 def test_arguments_of_the_wrong_kind(call, error, text):
     with pytest.raises(error, match=re.escape(text)):
         call(ndl.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("subtract", lambda x: x - ndl.ones(2)),
+        ("subtract", lambda x: ndl.ones(3, dtype="bool") - ndl.ones(3, dtype="bool")),
+        ("clip", lambda x: x.clip(ndl.ones(2), 1.0)),
+        ("clip", lambda x: x.clip("low", 1.0)),
+        ("take", lambda x: ndl.take(x, [5])),
+        ("index_select", lambda x: ndl.index_select(x, 0, ndl.tensor([5]))),
+        ("norm", lambda x: x.norm(axis=3)),
+        ("median", lambda x: x.median(axis=3)),
+        ("masked_fill", lambda x: x.masked_fill(ndl.ones(2, dtype="bool"), 0.0)),
+        ("expand", lambda x: x.expand(4)),
+    ],
+)
+def test_operators_made_of_others_report_under_their_own_name(name, call):
+    with pytest.raises((TypeError, ValueError, IndexError), match=rf"^\[{name}\] "):
+        call(ndl.ones(3))

@@ -372,7 +372,7 @@ matrix = np.zeros((2, 3), np.float32)
         (lambda x: x[1.5], r"\[index\] expected integers, slices, .* got float"),
         (lambda x: x[..., ...], r"\[index\] an index may have one ellipsis"),
         (lambda x: x[::0], r"\[index\] bad slice"),
-        (lambda x: x.take([9], axis=1), r"\[getitem\] index 9 is out of bounds for axis 1"),
+        (lambda x: x.take([9], axis=1), r"\[take\] index 9 is out of bounds for axis 1"),
         (
             lambda x: x.gather(1, [[4]]),
             r"\[gather\] index 4 is out of bounds for axis 1 with size 3",

@@ -9,7 +9,7 @@ from ..autograd import Tensor
 from ..dtype import DType, dtype_of, promote, promote_scalar
 from ..ndarray import functions as F
 from ..ndarray.array import as_scalar
-from .common import FlatOp, Scalar, check_tensor, fit, is_scalar, zeros_like
+from .common import FlatOp, Scalar, check_tensor, fit, is_scalar, report_as, zeros_like
 from .compare import equal, logical_and, where
 from .elementwise import Elementwise, WithScalar, astype, pair
 
@@ -67,6 +67,14 @@ def negate(a: Tensor) -> Tensor:
 
 def subtract(a: Any, b: Any) -> Tensor:
     """a - b, as a + (-b): the course's graph."""
+    try:
+        return _add_negative(a, b)
+    except (TypeError, ValueError) as error:
+        report_as("subtract", error)
+        raise
+
+
+def _add_negative(a: Any, b: Any) -> Tensor:
     if is_scalar(b):
         b = as_scalar(b, "subtract")  # -numpy.uint8(1) would be 255
         if _has_negative(a, b):

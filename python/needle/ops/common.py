@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -14,6 +17,8 @@ from ..ndarray import functions as F
 from ..ndarray.array import NDArray, as_scalar, from_numpy
 
 Scalar = bool | int | float
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def is_scalar(x: Any) -> bool:
@@ -52,6 +57,28 @@ def check_tensor(op: str, x: Any) -> Tensor:
     raise TypeError(
         f"[{op}] expected a Tensor, got {type(x).__name__}; wrap it with needle.Tensor(...)."
     )
+
+
+def report_as(op: str, error: Exception) -> None:
+    """Let an error of a part, "[part] ...", be one of op; those of tracing stay."""
+    error.args = (re.sub(r"^\[(?!jit)\w+\]", f"[{op}]", str(error)), *error.args[1:])
+
+
+def reporting_as(op: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """For a function made of others: its errors start with [op], not with the name of a part."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except (TypeError, ValueError, IndexError) as error:
+                report_as(op, error)
+                raise
+
+        return call
+
+    return decorate
 
 
 def whole_number(op: str, name: str, value: Any) -> int:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F
-from .common import Scalar, check_tensor, constant, fit, is_scalar
+from .common import Scalar, check_tensor, constant, fit, is_scalar, reporting_as
 from .elementwise import Elementwise, pair
 
 # Yes or no, and bits ----------------------------------------------------------------------------
@@ -238,6 +238,7 @@ class Clip(TensorOp):
         return fit(gradient, x)
 
 
+@reporting_as("clip")
 def clip(
     x: Tensor, min: Scalar | Tensor | None = None, max: Scalar | Tensor | None = None
 ) -> Tensor:

@@ -17,7 +17,7 @@ from ..ndarray import functions as F, layout, mutation, select
 from ..ndarray.array import NDArray
 from ..ndarray.layout import Shape
 from ..rebinding import become
-from .common import Scalar, check_tensor, constant, fit, one_of
+from .common import Scalar, check_tensor, constant, fit, one_of, reporting_as
 from .compare import equal, where
 from .elementwise import astype
 
@@ -107,6 +107,7 @@ def iterate(x: Tensor) -> Iterator[Tensor]:
     return (getitem(x, i) for i in range(x.shape[0]))
 
 
+@reporting_as("take")
 def take(x: Tensor, index: Any, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """The elements (axis None: of the flattened tensor) or slices of x at the given positions."""
     check_tensor("take", x)
@@ -344,6 +345,7 @@ def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
 # Masks --------------------------------------------------------------------------------------------
 
 
+@reporting_as("masked_fill")
 def masked_fill(x: Tensor, mask: Any, value: Scalar | Tensor) -> Tensor:
     """value where the mask is true, else x."""
     if isinstance(mask, bool):

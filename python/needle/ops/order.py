@@ -6,7 +6,7 @@ from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F, layout, select
-from .common import axis_or_dim, check_tensor, constant, one_of, whole_number
+from .common import axis_or_dim, check_tensor, constant, one_of, reporting_as, whole_number
 from .compare import isnan, where
 from .indexing import Gather, getitem
 
@@ -60,6 +60,7 @@ def topk(
     return Gather(axis)(x, first), first
 
 
+@reporting_as("median")
 def median(
     x: Tensor,
     axis: int | None = None,

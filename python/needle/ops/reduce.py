@@ -15,7 +15,7 @@ from ..autograd import Tensor, TensorOp
 from ..dtype import DType, dtype_of, float32, float64
 from ..ndarray import functions as F, layout
 from .arithmetic import divide
-from .common import Scalar, check_tensor, fit, one_of, zeros_like
+from .common import Scalar, check_tensor, fit, one_of, reporting_as, zeros_like
 from .compare import equal, not_equal, where
 from .elementwise import astype
 from .joining import Pad, piece
@@ -410,6 +410,7 @@ prod = over_axes(Prod, "prod", "The product over axes.")
 # Norms --------------------------------------------------------------------------------------------
 
 
+@reporting_as("norm")
 def norm(
     a: Tensor, ord: float | str = 2, axes: Axes = None, keepdims: bool = False, *,
     axis: Axes = None, dim: Axes = None, keepdim: bool = False,

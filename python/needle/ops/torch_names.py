@@ -17,7 +17,7 @@ from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
 from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
-from .common import check_tensor, constant, whole_number
+from .common import check_tensor, constant, reporting_as, whole_number
 from .elementwise import astype
 from .indexing import getitem, setitem, take
 from .inplace import IN_PLACE
@@ -49,6 +49,7 @@ swapdims = swapaxes
 # Shapes -------------------------------------------------------------------------------------------
 
 
+@reporting_as("expand")
 def expand(x: Tensor, *sizes: Any) -> Tensor:
     """Stretched to a shape; -1 keeps a size."""
     wanted = layout.normalize_shape(sizes[0] if len(sizes) == 1 else sizes, "expand")
@@ -126,12 +127,14 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return split(x, axis).tuple()
 
 
+@reporting_as("index_select")
 def index_select(x: Tensor, dim: int, index: Any) -> Tensor:
     """The slices of an axis at the given positions."""
     axis = layout.normalize_axis(dim, check_tensor("index_select", x).ndim, "index_select")
     return take(x, index, axis)
 
 
+@reporting_as("masked_select")
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements at which a mask is true, in one row; both broadcast."""
     shape = layout.broadcast_shapes(

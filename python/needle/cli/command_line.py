@@ -126,11 +126,12 @@ def _add_info(commands: Any) -> None:
     explain = commands.add_parser(
         "explain",
         help="what compiled functions are made of, as a page",
-        description="Runs a script and writes a page about every function under ndl.jit that it "
-        "calls: kernels by time, memory, the graph after each pass.",
+        description="Runs a script, or some training steps of a model, and writes a page about "
+        "every function under ndl.jit: the graph after each pass, memory, kernels by time.",
     )
     explain.set_defaults(run_command=run_explain)
-    explain.add_argument("script", metavar="SCRIPT", help="a Python file")
+    explain.add_argument("script", metavar="SCRIPT_OR_MODEL",
+                         help=f"a Python file, or one of {', '.join(MODELS)}")  # fmt: skip
     explain.add_argument("arguments", metavar="ARGUMENT", nargs="*", help="of the script")
     explain.add_argument("--out", default="explain.html", metavar="FILE",
                          help="where to write the page (explain.html)")  # fmt: skip

@@ -1,4 +1,4 @@
-"""`needle explain`: what the compiled functions of a script are made of."""
+"""`needle explain`: what the compiled functions of a script, or a model's steps, are made of."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from ..compile import function
+import numpy as np
+
+from ..autograd import Tensor
+from ..compile import function, jit
 from ..compile.explain import page
+from ..models import IMAGE_MODELS, TEXT_MODELS, image_model, text_model
+from ..ndarray import random
+from ..nn.functional import cross_entropy
+from ..optim import Adam
 from .errors import UsageError
 
 
@@ -25,20 +32,57 @@ class Watch:
         self.seen[id(program)] = (name, program, fewest, calls + 1)
 
 
-def run_explain(options: Namespace) -> int:
-    """The command; its exit code."""
-    script = Path(options.script)
+def run_script(script: Path, arguments: list[str]) -> None:
+    """Run a script as Python would."""
     if not script.is_file():
-        raise UsageError(f"there is no script {options.script}")
-    watch = Watch()
+        known = ", ".join((*IMAGE_MODELS, *TEXT_MODELS))
+        raise UsageError(f"there is no script {script}, and no such model ({known})")
     before = sys.argv
-    sys.argv = [str(script), *options.arguments]
-    function.watch = watch
+    sys.argv = [str(script), *arguments]
     try:
         runpy.run_path(str(script), run_name="__main__")
     finally:
-        function.watch = None
         sys.argv = before
+
+
+def train_steps(name: str, steps: int = 3) -> None:
+    """Some compiled training steps of a model, on random images or text."""
+    rng = np.random.default_rng(0)
+    random.manual_seed(0)
+    if name in IMAGE_MODELS:
+        model = image_model(name, (3, 32, 32), 10)
+        x = Tensor(rng.standard_normal((32, 3, 32, 32)), dtype="float32")
+        y = Tensor(rng.integers(0, 10, 32), dtype="int64")
+    else:
+        model = text_model(name, 65, 64)
+        tokens = rng.integers(0, 65, (16, 65))
+        x, y = (Tensor(t, dtype="int64") for t in (tokens[:, :-1], tokens[:, 1:].reshape(-1)))
+    optimizer = Adam(model.parameters())
+
+    @jit
+    def training_step(x: Tensor, y: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        logits = model(x)
+        loss: Tensor = cross_entropy(logits.reshape((-1, logits.shape[-1])), y)
+        loss.backward(create_graph=False)
+        optimizer.step()
+        return loss
+
+    for _ in range(steps):
+        training_step(x, y)
+
+
+def run_explain(options: Namespace) -> int:
+    """The command; its exit code."""
+    watch = Watch()
+    function.watch = watch
+    try:
+        if options.script in (*IMAGE_MODELS, *TEXT_MODELS):
+            train_steps(options.script)
+        else:
+            run_script(Path(options.script), options.arguments)
+    finally:
+        function.watch = None
     if not watch.seen:
         raise UsageError(f"{options.script} called no function under ndl.jit")
     functions = []

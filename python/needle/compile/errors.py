@@ -17,7 +17,7 @@ class TraceError(TypeError):
 def user_frame() -> FrameType | None:
     """The innermost frame outside this package."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith((PACKAGE, "<frozen ")):
         frame = frame.f_back
     return frame
 

@@ -1,121 +1,163 @@
-"""One self-contained HTML page about a compiled function: kernels by time, memory, graphs."""
+"""One self-contained HTML page about compiled functions: graphs, memory, kernels by time."""
 
 from __future__ import annotations
 
-import html
+import json
+import linecache
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from .graph import Graph
+from .graph import INPUT, Graph, Node, Operand, Value
 from .memory import Plan
-from .show import Kernel, peaks
+from .show import Kernel, kernel_of, peaks
 
-WIDTH, HEIGHT = 1000, 360  # of the picture of memory
-COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#bab0ac")
+KINDS = {
+    "product": ("matmul", "conv", "attention", "recurrence", "loop"),
+    "fused": ("run", "run_each"),
+    "elementwise": ("unary", "binary", "where"),
+    "reduce": ("reduce", "arg_reduce", "scan"),
+    "layout": ("copy", "fill", "gather", "scatter"),
+}
 
-STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}
-h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}
-table{border-collapse:collapse;width:100%}
-th{text-align:left;font-weight:600;border-bottom:1px solid #999}
-td{padding:2px 8px 2px 0;vertical-align:top;border-bottom:1px solid #eee}
-td.n{text-align:right;white-space:nowrap}
-pre{background:#f6f6f6;padding:8px;overflow-x:auto;font-size:12.5px;margin:4px 0}
-summary{cursor:pointer}.bar{background:#4c78a8;height:10px;display:inline-block}
-.source{color:#777}.v{cursor:pointer}.v.on{background:#ffe08a}
-svg{width:100%;height:auto;border:1px solid #ddd}
-@media(prefers-color-scheme:dark){body{background:#1b1b1b;color:#ddd}pre{background:#262626}
-td{border-color:#333}svg{border-color:#444}.v.on{background:#7a5c00}}
-"""
-# A click on a value marks all its uses in the same graph.
-SCRIPT = """
-document.querySelectorAll('.v').forEach(v => v.addEventListener('click', () => {
-  const graph = v.closest('pre'), on = !v.classList.contains('on');
-  graph.querySelectorAll('.v').forEach(u => u.classList.toggle('on',
-    on && u.textContent === v.textContent));
-}));
+FRAME = """<!doctype html>
+<html lang=en><head><meta charset=utf-8><title>needle explain</title><style>
+{style}</style></head><body>
+<header><h1>needle explain</h1><div class=functions></div></header>
+<main>
+<section><div class=facts></div></section>
+<section><h2>Graph</h2><div class=stages></div>
+<div class=split><div class=graph></div><div class=details></div></div></section>
+<section><h2>Memory</h2><p>Values in the arena: calls from left to right, places from bottom to top.
+Click one to see what makes it.</p><div class=memory></div></section>
+<section><h2>Kernels by time</h2><p>Click one for its code.</p>
+<table class=kernels></table></section>
+</main>
+<script>const DATA = {data};
+{script}</script></body></html>
 """
 
 
 def page(functions: Sequence[tuple[str, Any, list[Kernel]]]) -> str:
     """The page for functions: their names, programs and kernels (with seconds, if measured)."""
-    body = "".join(_section(name, program, kernels) for name, program, kernels in functions)
-    return (
-        "<!doctype html><html lang=en><head><meta charset=utf-8><title>needle explain</title>"
-        f"<style>{STYLE}</style></head><body>{body}<script>{SCRIPT}</script></body></html>\n"
+    folder = Path(__file__).parent
+    data = [_function(name, program, kernels) for name, program, kernels in functions]
+    return FRAME.format(
+        style=(folder / "explain.css").read_text(),
+        script=(folder / "explain.js").read_text(),
+        data=json.dumps(data).replace("</", "<\\/"),  # no text may end the script
     )
 
 
-def _section(name: str, program: Any, kernels: list[Kernel]) -> str:
-    stages = ", ".join(f"{stage} {len(g.nodes)}" for stage, g in program.stages.items())
+def _function(name: str, program: Any, kernels: list[Kernel]) -> dict[str, Any]:
     plan: Plan = program.plan
     seconds = sum(k.seconds for k in kernels)
-    took = f", {1e3 * seconds:.3f} ms a call" if seconds else ""
-    graphs = "".join(
-        f"<details><summary>{stage}: {len(g.nodes)} calls</summary>{_graph(g)}</details>"
-        for stage, g in program.stages.items()
-    )
-    return (
-        f"<h1>{html.escape(name)}</h1><p>Calls: {stages}. {len(kernels)} kernels, "
-        f"{plan.arena_bytes / 1e6:.2f} MB for values in between{took}.</p>"
-        f"<h2>Kernels</h2>{_table(program, kernels)}"
-        f"<h2>Memory</h2><p>Calls from left to right, places in the arena from bottom to top.</p>"
-        f"{_timeline(plan)}<h2>Graphs</h2>{graphs}"
-    )
+    stages = list(program.stages.items())
+    facts = [
+        ["calls traced", str(len(stages[0][1].nodes))],
+        ["kernels that run", str(len(kernels))],
+        ["MB for values in between", f"{plan.arena_bytes / 1e6:.2f}"],
+    ]
+    if seconds:
+        facts.append(["ms a call", f"{1e3 * seconds:.3f}"])
+    return {
+        "name": name,
+        "facts": facts,
+        "stages": [{"name": stage, "nodes": _nodes(graph, plan)} for stage, graph in stages],
+        "kernels": _kernels(plan, kernels, seconds),
+        "memory": _memory(plan),
+    }
 
 
-def _table(program: Any, kernels: list[Kernel]) -> str:
-    """A row per kernel, the slowest first; a click shows what it does."""
-    total = sum(k.seconds for k in kernels)
-    nodes = program.plan.nodes
-    most_flops, most_bytes = peaks(nodes[0].device) if total and nodes else (1.0, 1.0)
-    rows = []
-    for number, k in sorted(enumerate(kernels), key=lambda item: -item[1].seconds):
-        share = k.seconds / total if total else 0.0
+# The graph ---------------------------------------------------------------------------------------
+
+
+def _nodes(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
+    """The calls of a graph and its arguments, with the numbers of those that they read."""
+    number: dict[Value, int] = {}
+    made: list[dict[str, Any]] = []
+    used = {v for node in graph.nodes for v in node.reads()}
+    for value in graph.inputs:
+        if value.kind == INPUT and value in used:
+            number[value] = len(made)
+            made.append(_input(graph, value))
+    kernel = _kernel_numbers(graph, plan)
+    for node, its_kernel in zip(graph.nodes, kernel, strict=True):
+        for out in node.outs:
+            number[out.value] = len(made)
+        ins = dict.fromkeys(number[v] for v in node.reads() if v in number)
+        made.append(_node(node, [i for i in ins if i != len(made)], its_kernel))
+    return made
+
+
+def _input(graph: Graph, value: Value) -> dict[str, Any]:
+    kind = f"{value.dtype}[{value.size}]"
+    title = graph.names.get(value, f"input {value}")
+    return {
+        "name": title, "kind": "input", "outs": [kind], "ins": [], "reads": [], "source": "",
+        "line": "", "text": f"{value}: {kind}", "kernel": None, "values": [str(value)],
+    }  # fmt: skip
+
+
+def _node(node: Node, ins: list[int], kernel: int | None) -> dict[str, Any]:
+    described = kernel_of(node)
+    file, _, line = node.source.rpartition(":")
+    return {
+        "name": described.name,
+        "kind": next((k for k, names in KINDS.items() if node.kernel.startswith(names)), "other"),
+        "outs": [_typed(x) for x in node.outs],
+        "ins": ins,
+        "reads": [_typed(x) for x in node.ins],
+        "source": node.source,
+        "line": linecache.getline(file, int(line)).strip() if line.isdigit() else "",
+        "text": described.text if node.kernel == "loop" else str(node),
+        "kernel": kernel,
+        "values": [str(x.value) for x in node.outs],
+    }
+
+
+def _typed(x: Operand) -> str:
+    return f"{x.value}: {x.dtype}[{', '.join(map(str, x.shape))}]"
+
+
+def _kernel_numbers(graph: Graph, plan: Plan) -> list[int | None]:
+    """For each call, the kernel that does its work in the end: its own, or one that it was fused
+    into, which is that of a call that reads it."""
+    final = {o.value: k for k, node in enumerate(plan.nodes) for o in node.outs}
+    found: dict[Value, int] = {}
+    numbers: list[int | None] = []
+    for node in reversed(graph.nodes):
+        values = [o.value for o in node.outs]
+        own = [final[v] for v in values if v in final] or [found[v] for v in values if v in found]
+        numbers.append(own[0] if own else None)
+        if own:
+            for value in node.reads():
+                found.setdefault(value, own[0])
+    return numbers[::-1]
+
+
+# Kernels and memory ------------------------------------------------------------------------------
+
+
+def _kernels(plan: Plan, kernels: list[Kernel], total: float) -> list[dict[str, Any]]:
+    most_flops, most_bytes = peaks(plan.nodes[0].device) if total and plan.nodes else (1.0, 1.0)
+    made = []
+    for k in kernels:
         seconds = max(k.seconds, 1e-9)
-        peak = max(k.flops / seconds / most_flops, k.bytes / seconds / most_bytes)
-        shapes = f"{', '.join(k.outputs)} = {k.name}({', '.join(k.inputs)})"
-        shown = shapes if len(shapes) < 110 else shapes[:110] + " ..."
-        times = (
-            f"<td class=n>{1e3 * k.seconds:.3f}<td class=n>{share:.1%}"
-            f"<td><span class=bar style='width:{100 * share:.1f}px'></span><td class=n>{peak:.0%}"
-        )
-        rows.append(
-            f"<tr><td class=n>{number}{times if total else ''}<td><details><summary>"
-            f"{html.escape(shown)}</summary><pre>{html.escape(k.text)}</pre>"
-            f"<span class=source>{html.escape(k.source)} &middot; {k.bytes:,} bytes, "
-            f"{k.flops:,} operations</span></details>"
-        )
-    times = "<th>ms<th>share<th><th>of peak" if total else ""
-    return f"<table><tr><th>call{times}<th>kernel</tr>{''.join(rows)}</table>"
+        made.append({
+            "name": k.name, "text": k.text, "source": k.source, "ms": 1e3 * k.seconds,
+            "inputs": k.inputs, "outputs": k.outputs, "bytes": k.bytes, "flops": k.flops,
+            "share": k.seconds / total if total else 0.0,
+            "peak": max(k.flops / seconds / most_flops, k.bytes / seconds / most_bytes),
+        })  # fmt: skip
+    return made
 
 
-def _timeline(plan: Plan) -> str:
-    """A rectangle per value: from the call that makes it to its last use."""
-    calls, size = max(len(plan.nodes), 1), max(plan.arena_bytes, 1)
-    boxes = []
-    for i, (value, (start, end)) in enumerate(plan.lifetimes.items()):
-        x, width = WIDTH * start / calls, WIDTH * (end - start + 1) / calls
-        height = HEIGHT * value.nbytes / size
-        y = HEIGHT - HEIGHT * plan.places[value].offset / size - height
-        note = f"{value}: {value.dtype}[{value.size}], calls {start} to {end}"
-        boxes.append(
-            f"<rect x={x:.2f} y={y:.2f} width={width:.2f} height={max(height, 0.5):.2f} "
-            f"fill='{COLOURS[i % len(COLOURS)]}' fill-opacity=.8><title>{note}</title></rect>"
-        )
-    return f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img>{''.join(boxes)}</svg>"
-
-
-def _graph(graph: Graph) -> str:
-    """The text, in which every value can be clicked."""
-    words: list[str] = []
-    for line in str(graph).splitlines():
-        marked = []
-        for k, part in enumerate(line.split("%")):
-            digits = len(part) - len(part.lstrip("0123456789")) if k else 0
-            if digits and not line.startswith(" "):
-                marked.append(f"<span class=v>%{part[:digits]}</span>{html.escape(part[digits:])}")
-            else:
-                marked.append(("%" if k else "") + html.escape(part))
-        words.append("".join(marked))
-    return "<pre>" + "\n".join(words) + "</pre>"
+def _memory(plan: Plan) -> dict[str, Any]:
+    """A box per value of the arena: from the call that makes it to its last use."""
+    boxes = [
+        {"value": str(value), "type": f"{value.dtype}[{value.size}]", "bytes": value.nbytes,
+         "offset": plan.places[value].offset, "start": start, "end": end}
+        for value, (start, end) in plan.lifetimes.items()
+    ]  # fmt: skip
+    return {"calls": len(plan.nodes), "bytes": plan.arena_bytes, "boxes": boxes}

@@ -88,8 +88,10 @@ def flops(node: Node) -> int:
     if node.kernel == "matmul":
         return 2 * node.outs[0].size * node.ins[0].shape[-1]
     if node.kernel.startswith("conv") and len(node.ins) > 1:
-        weights = min(node.ins, key=lambda x: x.size)
-        return 2 * size * weights.size // max(weights.shape[-1], 1)
+        is_forward, by_weight = node.kernel == "conv", node.kernel == "conv_by_weight"
+        y = node.outs[0] if is_forward else node.ins[1 if by_weight else 0]
+        weights = node.outs[0] if by_weight else node.ins[1]
+        return 2 * y.size * weights.size // max(weights.shape[-1], 1)
     if node.kernel in ("run", "run_each"):
         work = [i for i in node.args[0].instructions if i.name not in ("load", "store", "constant")]
         calls = 1 if node.kernel == "run" else len(node.args[1])

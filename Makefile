@@ -18,7 +18,7 @@ NUMPY_TESTS := tests/ops/test_forward.py tests/ops/test_gradient.py::test_gradie
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help train test lint format bench docs wheel asan tsan selftest selftest-aarch64 clean
+.PHONY: help train test lint format bench docs wheel asan tsan selftest selftest-wide selftest-aarch64 clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' Makefile
@@ -74,10 +74,14 @@ tsan: .venv-tsan/installed .venv-tsan/with-test ## the thread pool's tests under
 selftest: build/selftest/needle_selftest ## the kernels' self-test, without Python
 	$<
 
+selftest-wide: build/wide/needle_selftest ## the same with vectors of 64 bytes, on any machine
+	NEEDLE_CPU=wide $<
+
 selftest-aarch64: build/aarch64/needle_selftest ## the same, cross-built for AArch64, under qemu
 	@command -v qemu-aarch64 > /dev/null || (apt-get update && apt-get install -y qemu-user)
 	qemu-aarch64 -L /usr/aarch64-linux-gnu $<
 
+build/wide/needle_selftest: CMAKE_OPTIONS := -DNEEDLE_WIDE=ON -DNEEDLE_ONLY=wide
 build/aarch64/needle_selftest: CMAKE_OPTIONS := -DCMAKE_TOOLCHAIN_FILE=native/aarch64.cmake
 build/aarch64/needle_selftest: | /usr/bin/aarch64-linux-gnu-g++
 

@@ -27,6 +27,9 @@ extern const KernelTable amx_table;
 #ifdef NEEDLE_HAS_neon
 NEEDLE_DECLARE(neon)
 #endif
+#ifdef NEEDLE_HAS_wide
+NEEDLE_DECLARE(wide)
+#endif
 #undef NEEDLE_DECLARE
 
 namespace {
@@ -65,6 +68,9 @@ std::vector<const KernelTable*> usable_tables() {
 #endif
 #ifdef NEEDLE_HAS_baseline
   tables.push_back(&baseline::table);
+#endif
+#ifdef NEEDLE_HAS_wide
+  tables.push_back(&wide::table);
 #endif
   return tables;
 }

@@ -41,7 +41,7 @@ struct PanelSum {
 };
 
 // Vectors of C that are held in registers. The others hold a row of B and a scalar of A.
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(NEEDLE_WIDE)
 constexpr int kAccumulators = 28, kRows = 14;  // of 32 registers
 #elif defined(__AVX2__)
 constexpr int kAccumulators = 12, kRows = 6;  // of 16

@@ -14,7 +14,7 @@ namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(NEEDLE_WIDE)
 constexpr int kVecBytes = 64;
 #elif defined(__AVX2__)
 constexpr int kVecBytes = 32;
@@ -134,7 +134,7 @@ class Lanes {
   __m256i mask_;
 };
 #else
-constexpr bool kMaskIsFree = false;
+constexpr bool kMaskIsFree = kVecBytes == 64;
 
 template <class T>
 class Lanes {

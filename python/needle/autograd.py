@@ -359,6 +359,11 @@ class Tensor(Value, TensorMethods):
                 f"[requires_grad_] expected a leaf, got a result of {type(self.op).__name__}; "
                 "use .detach()."
             )
+        if requires_grad and config.BACKEND == "nd" and not dtype_of(self.dtype).is_floating:
+            raise TypeError(
+                f"[requires_grad_] expected a floating dtype, got {self.dtype}, in which gradients "
+                "would be cut to whole numbers; cast it first."
+            )
         self.requires_grad = requires_grad
         return self
 

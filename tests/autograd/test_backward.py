@@ -181,6 +181,19 @@ def test_requires_grad_() -> None:
         y.requires_grad_(False)
 
 
+@pytest.mark.skipif(ndl.BACKEND == "np", reason="NumPy's integers get gradients, as in the course")
+def test_integers_do_not_require_gradients() -> None:
+    """A gradient of 0.5 would be 0 in an integer dtype."""
+    for make in (
+        lambda: ndl.tensor([1, 2], requires_grad=True),
+        lambda: ndl.tensor(ndl.tensor([1, 2]), requires_grad=True),
+        lambda: ndl.tensor([True]).requires_grad_(),
+    ):
+        with pytest.raises(TypeError, match=r"\[requires_grad_\] expected a floating dtype, got"):
+            make()
+    assert not ndl.tensor([1, 2]).requires_grad_(False).requires_grad
+
+
 def test_integers_differentiate_as_in_the_course() -> None:
     x = ndl.Tensor([6], dtype="int32")
     y = x * x

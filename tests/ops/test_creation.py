@@ -44,7 +44,8 @@ def test_options(record):
         assert make(record, 0, device=ndl.cpu_numpy()).device == ndl.cpu_numpy()
         assert make(record, 0, device="cpu").device == ndl.cpu()
     if takes_any or "requires_grad" in accepted:
-        assert make(record, 0, requires_grad=True).requires_grad
+        floats = {"dtype": "float32"} if takes_any or "dtype" in accepted else {}
+        assert make(record, 0, requires_grad=True, **floats).requires_grad
     if takes_any or "dtype" in accepted:
         assert make(record, 0, dtype="float64").dtype == "float64"
         assert make(record, 0, dtype="bfloat16").dtype == "bfloat16"

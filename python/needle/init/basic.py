@@ -345,11 +345,12 @@ def tensor(
     if isinstance(data, NDArray):
         moved = _moved(data, device)
         changed = F.cast(moved, moved.dtype if dtype is None else dtype)
-        return _leaf(F.copy(data) if changed is data else changed, requires_grad)
+        made = _leaf(F.copy(data) if changed is data else changed, False)
+        return made.requires_grad_(requires_grad)
     exact = hasattr(data, "dtype")  # an array or a NumPy number, not Python's
     values = intake.as_numpy("tensor", data, dtype)
     kind = _natural(values, exact) if dtype is None else dtype_of(dtype)
-    return _from_host(values, kind, device, requires_grad)
+    return _from_host(values, kind, device, False).requires_grad_(requires_grad)
 
 
 def asarray(data: Any, dtype: Any = None, device: Device = None) -> Tensor:

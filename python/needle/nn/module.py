@@ -183,7 +183,8 @@ class Module(Noted):
         """Copy tensors in by name, and report what did not match; strict makes that an error.
 
         layout="torch" takes PyTorch's names and layouts, as do states that hold PyTorch's tensors.
-        Nothing is changed when a strict load fails."""
+        Say it for files that PyTorch wrote: a square weight fits both ways, and nothing else tells
+        that it lies transposed. Nothing is changed when a strict load fails."""
         if layout is None:
             layout = "torch" if any(map(_is_torch, state.values())) else "needle"
         own = {entry.name: entry for entry in self._state_entries(layout)}

@@ -43,8 +43,9 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """f(*args, **kwargs), without keeping what lies between arguments and results.
 
     Backward runs f again, with the same random numbers. Tensors that f uses without being given
-    them (parameters) get their gradients too. Combine it with `backward(create_graph=False)`, since
-    a recorded gradient keeps what it computes.
+    them (parameters) get their gradients too; other things that f reads must be as they were, and
+    what f writes (running statistics) is written twice, as in PyTorch. Combine it with
+    `backward(create_graph=False)`, since a recorded gradient keeps what it computes.
 
     >>> x = ndl.tensor([1.0, 2.0], requires_grad=True)
     >>> y = ndl.checkpoint(lambda x: (x * x).exp(), x)

@@ -1,6 +1,8 @@
 """jit: the same numbers as eager, state by reference, retracing, errors that name the line."""
 
+import copy
 import os
+import pickle
 import threading
 import warnings
 
@@ -573,6 +575,36 @@ def test_methods_have_programs_of_their_own():
     x = ndl.tensor([1.0])
     assert (two.apply(x).item(), three.apply(x).item(), two.apply(x).item()) == (2.0, 3.0, 2.0)
     assert two.apply.cache_info() == (1, 1, 1, 0)
+
+
+class WithMethod(nn.Module):
+    def __init__(self):
+        self.layer = nn.Linear(4, 4)
+
+    @ndl.jit
+    def forward(self, x):
+        return self.layer(x)
+
+
+@ndl.jit
+def doubled(x):
+    return x * 2
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_have_programs_of_their_own(copied):
+    model, x = WithMethod(), ndl.tensor(X)
+    before = bits(model(x))
+    other = copied(model)
+    np.testing.assert_array_equal(bits(other(x)), before)
+    other.layer.weight.data = other.layer.weight * 2
+    assert not np.array_equal(bits(other(x)), before)
+    np.testing.assert_array_equal(bits(model(x)), before)
+    f = ndl.jit(model.layer)
+    f(x)
+    np.testing.assert_array_equal(bits(copied(f)(x)), before)
+    doubled(x)
+    assert copied(doubled) is doubled
 
 
 def test_transforms_compile():

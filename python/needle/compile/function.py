@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, TypeVar, overload
@@ -121,6 +122,17 @@ class Jitted:
         bound = Jitted(self._function.__get__(instance, owner), self._fuse, self._axes)
         instance.__dict__[self._function.__name__] = bound
         return bound
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles have no programs: a method is found on its object, a function by its
+        name, and what has neither is compiled anew."""
+        owner, name = getattr(self._function, "__self__", None), self.__name__
+        if isinstance(getattr(type(owner), name, None), Jitted):
+            return getattr, (owner, name)
+        module = sys.modules.get(getattr(self, "__module__", ""))
+        if getattr(module, name, None) is self:
+            return name
+        return Jitted, (self._function, self._fuse, self._axes)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_tracing() or observers or not ENABLED:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from needle import autograd
+from needle import autograd, nn
 
 from .helpers import leaf, plain
 
@@ -177,6 +177,19 @@ def test_backward_without_graph_frees_data_on_the_way() -> None:
     y.backward(create_graph=False)
     assert live[0] < before - 40 * 4000
     assert x.grad.shape == (1000,)
+
+
+def test_a_layer_keeps_three_activations_for_its_gradient() -> None:
+    """Of convolution, batch norm and ReLU: a result each, and nothing of what lies between."""
+    layer = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+    x = ndl.randn(4, 8, 16, 16)
+    layer(x)  # running statistics have their memory now
+    gc.collect()
+    before = live_bytes()
+    y = layer(x)
+    activation = 4 * 8 * 16 * 16 * 4
+    assert y.shape == x.shape
+    assert 3 * activation <= live_bytes() - before < 3.2 * activation
 
 
 def test_one_large_graph_does_not_let_cycles_pile_up() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 import needle as ndl
 from needle.ops.activation import GeluGradient, GeluTanhGradient, SiluGradient
+from needle.ops.batch_norm import BatchNormGradient, batch_norm, batch_norm_by_definition
 from needle.ops.loss import CrossEntropyGradient
 from needle.ops.softmax import LogSoftmaxGradient, LogSumExpGradient, SoftmaxGradient
 from needle.ops.standardize import (
@@ -48,6 +49,14 @@ CASES = {
     "standardize, not centred": (
         StandardizeGradient((2,), 1e-5, False),
         [*tensors(X, X), positive(ROWS), *tensors(ROWS, ROWS)],
+    ),
+    "norm of a batch": (
+        BatchNormGradient((0, 2), 1e-5),
+        [*tensors(X, X, *[(1, 5, 1)] * 2), positive((1, 5, 1)), *tensors((1, 5, 1), (1, 5, 1))],
+    ),
+    "norm of a batch, channels last": (
+        BatchNormGradient((0, 1), 1e-5),
+        [*tensors(X, X, *[(1, 1, 4)] * 2), positive((1, 1, 4)), *tensors((1, 1, 4), (1, 1, 4))],
     ),
     "affine norm": (AffineNormGradient(1, 1e-5, True, True, True), tensors(X, X, (4,))),
     "affine norm of two axes": (
@@ -96,6 +105,15 @@ def test_affine_norm(dtype, centred):
         assert_close(actual, expected)
     y, v, c = tensors((3, 8), (8,), (8,))
     check_grads(lambda y, v, c: affine_norm(y, 1, 1e-5, True, v, c), y, v, c)
+
+
+@pytest.mark.parametrize(("axes", "shape"), [((0, 2), (1, 5, 1)), ((0, 1), (1, 1, 4))])
+def test_batch_norm(axes, shape):
+    x, w, b = tensors(X, shape, shape)
+    found = batch_norm(x, axes, 1e-3, w, b)
+    for actual, expected in zip(found, batch_norm_by_definition(x, axes, 1e-3, w, b), strict=True):
+        assert_close(actual, expected)
+    check_grads(lambda x, w, b: batch_norm(x, axes, 1e-3, w, b), x, w, b)
 
 
 def test_one_tensor_as_both_inputs():

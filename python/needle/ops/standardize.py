@@ -43,26 +43,13 @@ class Standardize(TensorTupleOp):
         self.eps = eps
         self.centred = centred
 
-    def count(self, shape: Sequence[int]) -> int:
-        """How many elements share a mean."""
-        return math.prod(shape[i] for i in self.axes)
-
     def compute(self, a: Any) -> Any:
         dtype = averaged(a.dtype)
         if self.centred and goes_by_columns(a, self.axes):
-            return self._by_columns(a)
+            mean, var, scale = column_moments(a, self.axes, self.eps)
+            return F.run(scaled_deviation, a, mean, scale), mean, var
         source = standardize_program(self.eps, self.centred, accumulator(dtype))
         return F.run(source, F.cast(a, dtype), axes=self.axes)
-
-    def _by_columns(self, a: Any) -> Any:
-        """Sums, statistics, results: two passes over memory in its own order.
-
-        The sums are of x - p for an element p of each mean, so that squares do not cancel."""
-        first = tuple(slice(0, 1) if i in self.axes else slice(None) for i in range(a.ndim))
-        pivot = a[first]
-        sums = F.run(shifted_sums, a, pivot, axes=_others(a, self.axes))
-        mean, var, scale = F.run(moments(self.count(a.shape), self.eps), *sums, pivot)
-        return F.run(scaled_deviation, a, mean, scale), mean, var
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
         g, g_mean, g_var = out_grad.tuple()
@@ -81,7 +68,7 @@ class StandardizeGradient(FusedOp):
 
     def compute(self, g: Any, y: Any, var: Any, g_mean: Any, g_var: Any) -> Any:
         if self.centred and goes_by_columns(y, self.axes):
-            sums = F.run(adjoint_sums, g, y, axes=_others(y, self.axes))
+            sums = F.run(adjoint_sums, g, y, axes=other_axes(y, self.axes))
             count = math.prod(y.shape[i] for i in self.axes)
             factors = F.run(adjoint_factors(count, self.eps), *sums, var, g_mean, g_var)
             return F.run(scaled_adjoint, g, y, *factors)
@@ -134,12 +121,23 @@ def goes_by_columns(a: Any, axes: Sequence[int]) -> bool:
         return False
     steps = [abs(s) for s in a.strides]
     shared = [steps[i] for i in axes if a.shape[i] != 1]
-    others = [steps[i] for i in _others(a, axes) if a.shape[i] != 1]
+    others = [steps[i] for i in other_axes(a, axes) if a.shape[i] != 1]
     return bool(shared and others) and max(others) < min(shared)
 
 
-def _others(a: Any, axes: Sequence[int]) -> tuple[int, ...]:
+def other_axes(a: Any, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(i for i in range(a.ndim) if i not in axes)
+
+
+def column_moments(a: Any, axes: Sequence[int], eps: float) -> Any:
+    """m, v and r of `Standardize`, in one pass over memory in its own order.
+
+    The sums are of x - p for an element p of each mean, so that squares do not cancel."""
+    first = tuple(slice(0, 1) if i in axes else slice(None) for i in range(a.ndim))
+    pivot = a[first]
+    sums = F.run(shifted_sums, a, pivot, axes=other_axes(a, axes))
+    count = math.prod(a.shape[i] for i in axes)
+    return F.run(moments(count, eps), *sums, pivot)
 
 
 @program

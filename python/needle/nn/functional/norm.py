@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...autograd import Tensor
-from ...dtype import bfloat16, dtype_of
+from ...dtype import bfloat16, dtype_of, float32, float64
 from ...ops import norm
+from ...ops.batch_norm import batch_norm as norm_of_batch
 from ...ops.standardize import affine_norm, standardize
 
 
@@ -98,10 +99,25 @@ def batch_norm(
             f"[batch_norm] expected more than {correction} value per channel in training, got "
             f"{input.shape}; use a larger batch, or eval()."
         )
-    y, mean, var = standardize(input, axes, eps)
+    whole = _as_one(input, weight, bias)
+    if whole is None:
+        y, mean, var = standardize(input, axes, eps)
+        y = _per_channel(y, weight, bias)
+    else:
+        y, mean, var = norm_of_batch(input, axes, eps, *whole)
     _track(running_mean, mean, momentum)
     _track(running_var, var * (count / (count - correction)), momentum)
-    return _per_channel(y, weight, bias)
+    return y
+
+
+def _as_one(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """Weight and bias with x's axes, if there is one operator for the three; else None."""
+    if weight is None or bias is None or x.dtype not in (float32, float64):
+        return None
+    if weight.dtype != x.dtype or bias.dtype != x.dtype:
+        return None
+    shape = (1, x.shape[1], *(1,) * (x.ndim - 2))
+    return weight.reshape(shape), bias.reshape(shape)
 
 
 def _track(running: Tensor | None, batch: Tensor, momentum: float | Tensor) -> None:

@@ -163,6 +163,30 @@ void run_loop(const SequenceObject& body, nb::handle steps, bool reverse, nb::ha
   });
 }
 
+// A Python function on the memory of operands in C order, as a part of a sequence: it is called
+// with a list of buffers, outputs first, which live as long as the call.
+void run_python(nb::handle function, nb::handle outs, nb::handle ins) {
+  constexpr Site site{"run_python", nullptr};
+  std::vector<Operand> operands;
+  for (const nb::handle out : nb::cast<nb::tuple>(outs)) operands.push_back(read_output(out, site));
+  for (const nb::handle in : nb::cast<nb::tuple>(ins)) operands.push_back(read_operand(in, site));
+  std::vector<const View*> views;
+  for (const Operand& operand : operands) {
+    if (!is_compact(operand.view)) raise_value(site, "expected operands in C order");
+    views.push_back(&operand.view);
+  }
+  const size_t writable = nb::cast<nb::tuple>(outs).size();
+  launch(0, views, [kept = nb::borrow(function), writable, count = views.size()](Views v) {
+    const GilAcquire acquire;
+    nb::list buffers;
+    for (size_t k = 0; k < count; ++k) {
+      buffers.append(adopt_buffer(
+          Buffer(v[k]->data, v[k]->size(), v[k]->dtype, k >= writable, nullptr, [](void*) {})));
+    }
+    kept(buffers);
+  });
+}
+
 }  // namespace
 
 void bind_sequence(nb::module_& m) {
@@ -180,6 +204,7 @@ void bind_sequence(nb::module_& m) {
       .def("run_timed", run_timed, arg("buffers"), "The same; gives the seconds of each call.");
   m.def("run_loop", run_loop, arg("body"), arg("steps"), arg("reverse"), arg("places"), arg("outs"),
         arg("ins"), "Runs a sequence once per step.");
+  m.def("run_python", run_python, arg("function"), arg("outs"), arg("ins"));
 }
 
 }  // namespace needle

@@ -197,6 +197,11 @@ def run_loop(
     others, bytes between its elements, and 0 (an element per step), 1 or 2 (read and write two in
     turn); operands are numbered outputs first."""
 
+def run_python(
+    function: Callable[[list[Buffer]], None], outs: tuple[Operand, ...], ins: tuple[Operand, ...]
+) -> None:
+    """function(buffers) on operands in C order, outputs first; it may be part of a sequence."""
+
 # Exchange
 
 def from_numpy(array: np.ndarray[Any, Any], dtype: str) -> Buffer: ...

@@ -716,3 +716,22 @@ def test_a_forked_process_goes_on():
     if child == 0:
         os._exit(0 if f(x).item() == expected else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_an_exception_in_the_middle_of_a_run_leaves_state_alone():
+    w = ndl.tensor([1.0, 2.0, 3.0])
+
+    @ndl.jit
+    def step(x, index):
+        found = w[index]
+        w.data = w * 2 + x
+        return found
+
+    good, bad = ndl.tensor([0, 1]), ndl.tensor([0, 7])
+    step(ndl.ones(3), good)
+    before = w.numpy()
+    with pytest.raises(IndexError):
+        step(ndl.ones(3), bad)
+    np.testing.assert_array_equal(w.numpy(), before)
+    np.testing.assert_array_equal(step(ndl.ones(3), good).numpy(), before[:2])
+    np.testing.assert_array_equal(w.numpy(), before * 2 + 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ndarray.array import make_view
+from .breaks import PYTHON
 from .graph import CONSTANT, Graph, Node, Operand, Value, map_operands, whole
 from .loops import LOOP
 from .rules import RULES
@@ -124,7 +125,7 @@ def folded(graph: Graph) -> Graph:
         known = node.ins and all(x.value in constants for x in node.ins)
         small = all(o.value.size <= FOLDED_ELEMENTS for o in node.outs)
         fixed = not node.continues and not any(o.value in continued for o in node.outs)
-        fixed = fixed and node.kernel != LOOP
+        fixed = fixed and node.kernel not in (LOOP, PYTHON)
         if not (known and small and fixed and all(o.is_whole() for o in node.outs)):
             nodes.append(node)
             continue

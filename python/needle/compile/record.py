@@ -19,7 +19,7 @@ from ..dtype import DType, int64
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import Shape, compact_strides
 from .errors import TraceError, needs_data, user_line
-from .graph import COMPUTED, CONSTANT, COUNTERS, HOST, Graph, Node, Operand, Value
+from .graph import COMPUTED, CONSTANT, COUNTERS, HOST, Graph, Node, Operand, Value, whole
 
 USE_WHERE = "use ndl.where, ndl.cond or ndl.while_loop instead, or compute this outside"
 
@@ -108,6 +108,15 @@ class Recording:
             empty = array.device.mod.empty(handle.size, handle.dtype)
             self.root.constants[handle.value] = empty
         return Operand(handle.value, array.shape, array.strides, array.offset)
+
+    def in_c_order(self, array: NDArray) -> Operand:
+        """What an array shows, in C order: copied if it is not."""
+        found = self.operand(array)
+        if found.is_compact():
+            return found
+        out = whole(self.graph.new_value(found.size, found.dtype), found.shape)
+        self.graph.nodes.append(Node("copy", (out, found), (out,), array.device))
+        return out
 
     # Calls ----------------------------------------------------------------------------------
 

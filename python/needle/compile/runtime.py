@@ -10,7 +10,7 @@ from .._native import Sequence
 from ..backend import cpu
 from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
-from . import loops
+from . import breaks, loops
 from .binding import Binding
 from .fuse import fuse
 from .graph import Graph, Node, Operand, Value, map_operands
@@ -151,6 +151,8 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Sequence:
                 built[id(node)].launch(cpu().mod, array)
             elif id(node) in bodies:
                 loops.launch(node, bodies[id(node)], array)
+            elif node.kernel == breaks.PYTHON:
+                breaks.launch(node, array)
             else:
                 getattr(cpu().mod, node.kernel)(*map_operands(node.args, array))
     finally:
@@ -170,6 +172,8 @@ class Interpreted:
             arguments = self._arrays(node, buffers, memory)
             if node.kernel == loops.LOOP:
                 loops.interpret(node, lambda p, b: Interpreted(p).run(b), arguments)
+            elif node.kernel == breaks.PYTHON:
+                arguments[0].run(*arguments[1:])
             else:
                 getattr(node.device.mod, node.kernel)(*arguments)
 

@@ -75,7 +75,9 @@ class Body:
             needs = [*self.inits, *self.given, *outside]
             is_recorded = wants and any(x.requires_grad for x in needs)
             befores = carry if is_recorded else []
-            body.results = [_in_order(recording, t) for t in (*new, *results, *befores)]
+            body.results = [
+                recording.in_c_order(t.realize_cached_data()) for t in (*new, *results, *befores)
+            ]
         loop = self._loop(body, carry, elements)
         made = self._record(recording, loop, [*new, *results, *befores])
         if is_recorded:
@@ -117,8 +119,8 @@ class Body:
         """Note the call; gives the last carried values and all elements of the others."""
         graph, count = recording.graph, len(self.inits)
         device = self.inits[0].device if self.inits else self.given[0].device
-        inits = tuple(_in_order(recording, x) for x in self.inits)
-        xs = tuple(_in_order(recording, x) for x in self.given)
+        inits = tuple(recording.in_c_order(x.realize_cached_data()) for x in self.inits)
+        xs = tuple(recording.in_c_order(x.realize_cached_data()) for x in self.given)
         sizes = [(2 if k < count else self.steps) for k in range(len(results))]
         outs = tuple(
             whole(graph.new_value(n * r.value.size, r.dtype), (n, *r.shape))
@@ -214,17 +216,6 @@ def _placeholder(body: Graph, like: Tensor, shape: tuple[int, ...], wants: bool)
 def _value_of(x: Tensor) -> Value:
     value: Value = x.realize_cached_data()._handle.value
     return value
-
-
-def _in_order(recording: Recording, x: Tensor) -> Operand:
-    """What a tensor holds, in C order: copied if it is not."""
-    array = x.realize_cached_data()
-    found = recording.operand(array)
-    if found.is_compact():
-        return found
-    out = whole(recording.graph.new_value(found.size, found.dtype), found.shape)
-    recording.graph.nodes.append(Node("copy", (out, found), (out,), array.device))
-    return out
 
 
 class _body_of:

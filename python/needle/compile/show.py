@@ -11,6 +11,7 @@ from typing import Any
 from ..backend import BackendDevice
 from ..dtype import float32
 from ..ndarray.array import empty
+from .breaks import PYTHON
 from .graph import Graph, Node, Operand
 from .loops import LOOP, body_text, loop_of
 
@@ -58,7 +59,9 @@ def kernel_of(node: Node) -> Kernel:
     name = node.kernel
     if name == LOOP:
         text = f"{text}\n{body_text(node)}"
-    if node.args and isinstance(node.args[0], str):
+    if name == PYTHON:
+        name = f"{PYTHON} {node.args[0]}"
+    elif node.args and isinstance(node.args[0], str):
         name = node.args[0]
     elif program is not None:
         name = f"{node.kernel} {program.program.name}"

@@ -18,6 +18,7 @@ from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import Shape, compact_strides
 from ..tree import map_leaves
+from .breaks import breaking
 from .graph import INPUT, Graph, Operand, Value, whole
 from .record import Draw, Handle, HostNumbers, Recorder, Recording
 from .state import Cell, State, Tracked, intercepted
@@ -135,7 +136,12 @@ def trace(
     recording = Recording()
     recording.tracked = tracked = Tracked(recording)
     try:
-        with recording_devices(recording), intercepted(tracked), facts.noted() as noted:
+        with (
+            recording_devices(recording),
+            intercepted(tracked),
+            breaking(recording),
+            facts.noted() as noted,
+        ):
             traced = _run(function, args, kwargs, arguments, tracked)
     finally:
         for generator, position in recording.generators.values():

@@ -1,0 +1,141 @@
+"""Operators that the recorder cannot follow: the user's own, whose `compute` needs elements.
+
+Such an operator runs as Python in the middle of the program, a *break*: the call is a node like any
+other, and the tracer says once where it is. The shape of its result is found by calling it once
+with ones.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..autograd import Op, Value
+from ..ndarray.array import NDArray, make_view
+from ..ndarray.layout import compact_strides
+from .errors import TraceError, user_line
+from .graph import Node, whole
+from .record import Handle, Recording
+
+PYTHON = "python"
+
+
+class Break:
+    """The call of an operator's compute, on real arrays."""
+
+    def __init__(self, op: Op):
+        self.op = op
+        self.name = type(op).__name__
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def run(self, outs: tuple[NDArray, ...], ins: tuple[NDArray, ...]) -> None:
+        """Compute, and put the results where they belong."""
+        found = type(self.op).compute(self.op, *ins)
+        for out, array in zip(outs, _listed(found), strict=True):
+            if array.shape != out.shape or array.dtype is not out.dtype:
+                raise TypeError(
+                    f"[{self.name}.compute] expected {out.dtype}{list(out.shape)}, as when it was "
+                    f"traced, got {array.dtype}{list(array.shape)}."
+                )
+            out.device.mod.copy(out, array)
+
+
+def _listed(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def launch(node: Node, array: Callable[[Any], Any]) -> None:
+    """Make the call on the CPU as a part of a native sequence."""
+    what, outs, ins = node.args
+    shapes = [(x.shape, x.dtype, node.device) for x in (*outs, *ins)]
+
+    def callback(handles: list[Any]) -> None:
+        arrays = [
+            make_view(shape, compact_strides(shape), 0, dtype, device, handle)
+            for handle, (shape, dtype, device) in zip(handles, shapes, strict=True)
+        ]
+        inputs = tuple(a.copy() for a in arrays[len(outs) :])  # the operator may keep them
+        what.run(tuple(arrays[: len(outs)]), inputs)
+
+    node.device.mod.run_python(callback, tuple(map(array, outs)), tuple(map(array, ins)))
+
+
+# Tracing -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def breaking(recording: Recording) -> Iterator[None]:
+    """While it lasts, this thread's operators from outside of the package may be breaks."""
+    real: Any = Value.__dict__["make_from_op"]
+    thread = threading.get_ident()
+
+    def make_from_op(cls: type[Value], op: Op, inputs: Any) -> Any:
+        make = real.__get__(None, cls)
+        is_own = type(op).__module__.split(".")[0] != "needle"
+        if not is_own or threading.get_ident() != thread or "compute" in vars(op):
+            return make(op, inputs)
+        vars(op)["compute"] = lambda *arrays: _compute(recording, op, arrays)
+        try:
+            return make(op, inputs)
+        finally:
+            del vars(op)["compute"]
+
+    setattr(Value, "make_from_op", classmethod(make_from_op))  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(Value, "make_from_op", real)  # noqa: B010
+
+
+def _compute(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> Any:
+    """What compute records; if it needs elements, a break."""
+    calls = len(recording.graph.nodes)
+    try:
+        return type(op).compute(op, *arrays)
+    except TraceError:
+        del recording.graph.nodes[calls:]
+    made = _recorded(recording, op, arrays)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _recorded(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> list[NDArray]:
+    graph, what = recording.graph, Break(op)
+    source = user_line()
+    warnings.warn(
+        f"[jit] {what.name}.compute needs the elements of its inputs, so it runs as Python in the "
+        f"middle of the program ({source}).",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    ins = tuple(recording.in_c_order(a) for a in arrays)
+    device = arrays[0].device
+    outs, made = [], []
+    for example in _example(recording, op, arrays):
+        value = graph.new_value(example.size, example.dtype)
+        outs.append(whole(value, example.shape))
+        strides = compact_strides(example.shape)
+        handle = Handle(value.size, value.dtype, value)
+        made.append(make_view(example.shape, strides, 0, example.dtype, device, handle))
+    args = (what, tuple(outs), ins)
+    graph.nodes.append(Node(PYTHON, args, tuple(outs), device, source=source))
+    return made
+
+
+def _example(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> tuple[Any, ...]:
+    """What compute gives for ones, computed now."""
+    thread, recording.thread = recording.thread, -1  # for a moment nobody records
+    try:
+        ones = []
+        for a in arrays:
+            handle = a.device.mod.empty(a.size, a.dtype)
+            strides = compact_strides(a.shape)
+            ones.append(make_view(a.shape, strides, 0, a.dtype, a.device, handle))
+            ones[-1].device.mod.fill(ones[-1], 1)
+        return _listed(type(op).compute(op, *ones))
+    finally:
+        recording.thread = thread

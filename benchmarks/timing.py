@@ -108,12 +108,17 @@ def busy(seconds: float = 0.3) -> float | None:
 
 
 def commit() -> str:
-    """The commit that is measured, marked if files differ from it."""
-    command = ["git", "describe", "--always", "--dirty"]
-    found = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent
-    )
-    return found.stdout.strip()
+    """The commit that is measured, marked if the code differs from it."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        root = Path(__file__).parents[1]
+        found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+        return found.stdout.strip()
+
+    code = ("python", "native", "benchmarks/*.py")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *code)
+    return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
 
 
 def store(path: Path, rows: Any, **more: Any) -> None:

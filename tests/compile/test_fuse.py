@@ -220,3 +220,28 @@ def test_steps_are_split_with_their_space():
     assert split((384, 1), (2048, 384), (8, 256, 384)) == (256 * 384, 384, 1)
     assert split((0, 5), (6, 4), (2, 3, 4)) == (0, 0, 5)
     assert (count_of((8, 256, 384), 384), count_of((8, 4), 5), count_of((8,), 1)) == (1, None, 0)
+
+
+def test_rows_are_written_over_an_input_that_is_read_to_its_end():
+    w = ndl.tensor(np.random.default_rng(1).standard_normal((64, 300)).astype(np.float32))
+
+    @ndl.jit
+    def f(x):
+        z = x @ w  # in the arena, and not needed afterwards
+        return (z - z.max(1, keepdims=True)).exp() @ w.T
+
+    @ndl.jit
+    def g(x):
+        z = x @ w
+        return (z * z).sum(1), (z + 1) @ w.T  # the sum is of z: nothing is written before
+
+    x = ndl.tensor(np.random.default_rng(2).standard_normal((50, 64)).astype(np.float32))
+    z = x.numpy() @ w.numpy()
+    expected = np.exp(z - z.max(1, keepdims=True)) @ w.numpy().T
+    np.testing.assert_allclose(f(x).numpy(), expected, rtol=1e-4, atol=1e-4)
+    first, second, _ = f.program.plan.nodes
+    places = f.program.plan.places
+    assert places[first.outs[0].value] == places[second.outs[0].value]
+    squares, moved = g(x)
+    np.testing.assert_allclose(squares.numpy(), (z * z).sum(1), rtol=1e-4)
+    np.testing.assert_allclose(moved.numpy(), (z + 1) @ w.numpy().T, rtol=1e-3, atol=1e-3)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..backend import default_device
 from .graph import COMPUTED, Graph, Node, Operand, Value, whole
-from .pieces import goes_by_element
+from .pieces import goes_by_element, writes_at_the_end
 
 ALIGNMENT = 64
 ARENA = 0
@@ -198,9 +198,11 @@ def _may_live_at(
 def may_overwrite(node: Node, out: Operand, value: Value) -> bool:
     """May an output of a call be in the memory of a value that it reads?
 
-    It may if the call goes element by element, and meets both in the same order."""
+    It may if the call goes element by element, or reads rows to their end before it writes them,
+    and meets both in the same order."""
     if node.kernel in ("run", "run_each"):
-        if not goes_by_element(node.args[0]):
+        typed = node.args[0]
+        if not goes_by_element(typed) and not writes_at_the_end(typed, node.outs.index(out)):
             return False
     elif node.kernel not in IN_PLACE:
         return False

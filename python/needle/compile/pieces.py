@@ -163,6 +163,22 @@ def goes_by_element(typed: Any) -> bool:
     return all(i.kind in (FULL, "scalar") and i.name not in POSITIONAL for i in typed.instructions)
 
 
+def writes_at_the_end(typed: Any, output: int) -> bool:
+    """Is a full output of a program with rows written when all reductions of the row are made, in
+    the last pass over it? Then it may be the very memory of an input: no pass reads it later."""
+    known = 0  # passes that were made before a value of the instruction at hand
+    passes: list[int] = []
+    for i in typed.instructions:
+        before = max((passes[a] for a in i.args), default=0)
+        is_reduction = i.name == "gather" or (i.name.startswith("row_") and i.args)
+        passes.append(before + 1 if is_reduction else before)
+        known = max(known, passes[-1])
+    return any(
+        i.name == "store" and i.detail == output and i.kind == FULL and passed == known
+        for i, passed in zip(typed.instructions, passes, strict=True)
+    )
+
+
 def spliced(builder: Builder, typed: Any, inputs: Inputs) -> Sequence[Symbol]:
     """The instructions of a typed program, on other inputs; gives what it stores."""
     made: list[Any] = []

@@ -272,6 +272,20 @@ def test_training_and_eval_are_traced_apart():
     assert f.cache_info().misses == 2
 
 
+def test_setting_the_seed_needs_no_new_trace():
+    ndl.manual_seed(0)
+    f = ndl.jit(lambda: ndl.rand(4))
+    first, state = bits(f()), ndl.get_rng_state()
+    second = bits(f())
+    ndl.manual_seed(0)
+    np.testing.assert_array_equal(bits(f()), first)
+    ndl.manual_seed(5)
+    assert not np.array_equal(bits(f()), first)
+    ndl.set_rng_state(state)
+    np.testing.assert_array_equal(bits(f()), second)
+    assert f.cache_info().misses == 1
+
+
 def test_attributes_of_modules_that_changed_trace_again():
     """A layer's settings, a parameter that is another tensor, layers and hooks that were added."""
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(1.0))

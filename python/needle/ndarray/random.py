@@ -298,11 +298,16 @@ def default_generator() -> RandomSource:
 
 
 def manual_seed(seed: int) -> Generator:
-    """From now on numbers come from the Philox stream of `seed`; returns its generator."""
+    """From now on numbers come from the Philox stream of `seed`; returns the default generator."""
     global _default
-    generator = Generator(seed)
-    _default = generator
+    _default = generator = _default_stream().manual_seed(seed)
     return generator
+
+
+def _default_stream() -> Generator:
+    """The default generator, or a new one if that is NumPy's. Compiled functions draw from the
+    object, so it stays the same."""
+    return _default if isinstance(_default, Generator) else Generator()
 
 
 def get_rng_state() -> dict[str, Any]:
@@ -314,7 +319,7 @@ def set_rng_state(state: dict[str, Any]) -> None:
     """Continue from a state that get_rng_state gave, of NumPy's generator or of a Philox stream."""
     global _default
     if state.get("generator") != "numpy":
-        generator = Generator()
+        generator = _default_stream()
         generator.set_state(state)
         _default = generator
         return

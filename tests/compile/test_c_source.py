@@ -11,6 +11,7 @@ from needle.backend import program as p
 from needle.backend.instructions import ProgramError
 from needle.backend.reference import BINARY, UNARY
 from needle.compile import c_build, c_source, c_space, tiers
+from needle.compile.pieces import writes_at_the_end
 from needle.dtype import DTYPES, bool_, float32, float64, int32, int64
 from needle.ndarray.array import empty, from_numpy
 
@@ -184,6 +185,27 @@ def test_elements_are_read_before_they_are_overwritten():
     piece = tiers.Piece(rendered, (a, b), (a, b), 100)
     tiers.Built([piece], [tiers._addresses(library, rendered)]).launch(CPU.mod, lambda x: x)
     assert set(a.numpy()) == {2.0} and set(b.numpy()) == {1.0}
+
+
+@p.program
+def softmax_and_mean(x: p.Value):
+    e = p.exp(x - p.row_max(x))
+    return e / p.row_sum(e), p.row_mean(x)
+
+
+def test_rows_may_be_written_over_an_input_in_the_last_pass():
+    values = np.random.default_rng(0).standard_normal((9, 70)).astype("f4")
+    typed = softmax_and_mean.for_dtypes((float32,))
+    x, y, means = array(values, float32), empty((9, 70), float32, CPU), empty((9, 1), float32, CPU)
+    assert writes_at_the_end(typed, 0)
+    CPU.mod.run(typed, [y, means], [x], 1)
+    rendered = c_source.render("over", typed, c_space.space_of(typed, [x, means], [x], 1))
+    library = c_build.library(c_source.elements_header() + rendered.source)
+    expected = means.numpy()
+    piece = tiers.Piece(rendered, (x, means), (x,), 4)
+    tiers.Built([piece], [tiers._addresses(library, rendered)]).launch(CPU.mod, lambda a: a)
+    np.testing.assert_array_equal(x.numpy(), y.numpy())
+    np.testing.assert_array_equal(means.numpy(), expected)
 
 
 def test_hostile_calls_are_refused():

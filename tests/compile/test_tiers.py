@@ -52,23 +52,42 @@ def test_built_kernels_train_the_same(folder, monkeypatch):
     assert any("void k0_0(" in kernel.text for kernel in step.kernels)
 
 
-def test_what_is_hot_is_built_in_the_background_and_tried(folder, monkeypatch):
+@pytest.fixture
+def eager_to_build(monkeypatch):
+    """Every program counts as hot, and built kernels as faster."""
     monkeypatch.setattr(tiers, "HOT_SECONDS", 0.0)
-    monkeypatch.setattr(tiers, "MARGIN", 1e9)  # any time will do
+    monkeypatch.setattr(tiers, "MARGIN", 1e9)
     monkeypatch.setattr(tiers, "SHARE", 0.0)
+
+
+def join_builds():
+    for thread in threading.enumerate():
+        if thread.name == "needle-build":
+            thread.join()
+
+
+def test_what_is_hot_is_built_in_the_background_and_tried(folder, eager_to_build, monkeypatch):
     monkeypatch.setattr(tiers.config, "JIT", "auto")
     w = ndl.tensor(np.ones((64, 64), np.float32))
-    step = ndl.jit(lambda x: ((x @ w).tanh() * 2).sum())
+    step = ndl.jit(lambda x: (x @ w).tanh() * 2)
     x = ndl.tensor(np.random.default_rng(0).standard_normal((64, 64)).astype("f4"))
-    expected = step(x).item()
+    expected = step(x).numpy()
     calls = step.program._calls
     while calls._upgrade is not None:
-        np.testing.assert_allclose(step(x).item(), expected, rtol=1e-6)
-        for thread in threading.enumerate():
-            if thread.name == "needle-build":
-                thread.join()
+        np.testing.assert_array_equal(step(x).numpy(), expected)
+        join_builds()
     assert calls.built
-    np.testing.assert_allclose(step(x).item(), expected, rtol=1e-6)
+    np.testing.assert_array_equal(step(x).numpy(), expected)
+
+
+def test_swapping_changes_no_bit_of_a_training(folder, eager_to_build, monkeypatch):
+    losses, weights, _ = training("tile", monkeypatch, steps=30)
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.run)  # builds at once
+    swapped_losses, swapped_weights, step = training("auto", monkeypatch, steps=30)
+    assert step.program._calls.built and step.program._calls._upgrade is None
+    assert losses == swapped_losses
+    for a, b in zip(weights, swapped_weights, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_short_programs_build_nothing(folder, monkeypatch):

@@ -108,6 +108,11 @@ class Rendered:
     space: Space
     columns: int
 
+    @property
+    def keeps_bits(self) -> bool:
+        """Does it add up in the order of the native machine?"""
+        return not self.columns and len(self.space.inner) <= 1
+
 
 def render(name: str, typed: TypedProgram, space: Space) -> Rendered:
     """The C function of a program in a space."""

@@ -2,7 +2,8 @@
 
 A function starts on tile programs, which need no compiler. With NEEDLE_JIT=auto, once it has run
 for a while, the time of each kernel is taken; those that matter are built in the background, tried,
-and kept where they are faster. With NEEDLE_JIT=native all are built before the first run.
+and kept where they are faster; only such as give the same bits, so that results do not depend on
+when that happens. With NEEDLE_JIT=native all are built before the first run.
 """
 
 from __future__ import annotations
@@ -87,15 +88,17 @@ def _grain(rendered: Rendered) -> int:
     return max(grain, -(-rows // MOST_PIECES)) if rendered.columns else grain
 
 
-def build(nodes: list[Node]) -> dict[int, Built]:
-    """Build what can be built of these nodes; by id."""
+def build(nodes: list[Node], *, keep_bits: bool = False) -> dict[int, Built]:
+    """Build what can be built of these nodes (and gives the same bits, if asked for); by id."""
     pieces: dict[int, list[Piece]] = {}
     names: dict[str, str] = {}  # equal functions, apart from their names, are one
     for node in nodes:
         try:
-            pieces[id(node)] = rendered_calls(node, f"k{len(pieces)}")
+            calls = rendered_calls(node, f"k{len(pieces)}")
         except NotRendered:
             continue
+        if not keep_bits or all(piece.rendered.keeps_bits for piece in calls):
+            pieces[id(node)] = calls
     sources = [piece.rendered for calls in pieces.values() for piece in calls]
     for rendered in sources:
         names.setdefault(rendered.name, rendered.source)
@@ -216,7 +219,7 @@ class Trial:
         nodes = zip(self._calls._plan.nodes, times, strict=True)
         hot = [node for node, seconds in nodes if seconds >= SHARE * sum(times)]
         try:
-            self._candidates = build(hot)
+            self._candidates = build(hot, keep_bits=True)
         except (c_build.BuildError, OSError):
             self._candidates = {}  # without a compiler or a cache, tile programs do
 

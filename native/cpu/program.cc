@@ -269,51 +269,6 @@ bool is_full_step(const Instruction& i) { return i.kind == ValueKind::full || is
 
 void push(Pass& pass, int number) { pass.steps[pass.count++] = static_cast<int16_t>(number); }
 
-// Joins a sum, difference or product of floats with the one that alone uses it: one pass over the
-// tile instead of two, and the same bits.
-class Pairing {
- public:
-  explicit Pairing(TileProgram& program) : p_(program) {}
-
-  void run() {
-    for (int n = 0; n < p_.count; ++n) {
-      for (int k = 0; k < p_.code[n].n_args; ++k) ++uses_[p_.code[n].args[k]];
-    }
-    for (int n = 0; n < p_.count; ++n) {
-      Instruction& i = p_.code[n];
-      for (int k = 0; k < 2 && position(i) >= 0; ++k) join(i, k);
-    }
-  }
-
- private:
-  // Among add, subtract and multiply of full floats, or -1.
-  static int position(const Instruction& i) {
-    const bool is_float = i.type == ComputeType::f32 || i.type == ComputeType::f64;
-    if (i.opcode != Opcode::binary || i.kind != ValueKind::full || !is_float) return -1;
-    constexpr BinaryOp ops[kPairOps] = {BinaryOp::add, BinaryOp::subtract, BinaryOp::multiply};
-    for (int p = 0; p < kPairOps; ++p) {
-      if (i.function == static_cast<uint8_t>(ops[p])) return p;
-    }
-    return -1;
-  }
-
-  void join(Instruction& i, int k) {
-    const Instruction& first = p_.code[i.args[k]];
-    const int op1 = position(first), op2 = position(i);
-    if (op1 < 0 || uses_[i.args[k]] != 1) return;
-    const int16_t other = i.args[1 - k];
-    i.opcode = Opcode::pair;
-    i.function = static_cast<uint8_t>(pair_number(op1, op2, k == 1));
-    i.args[0] = first.args[0];
-    i.args[1] = first.args[1];
-    i.args[2] = other;
-    i.n_args = 3;
-  }
-
-  TileProgram& p_;
-  int uses_[kMaxInstructions] = {};
-};
-
 // Finds the phases, and who keeps what where.
 class Scheduler {
  public:
@@ -477,7 +432,7 @@ class Scheduler {
 void decode_program(const char* code, int64_t size, TileProgram& program) {
   program = {};
   Decoder(code, size, program).run();
-  Pairing(program).run();
+  join_operations(program);
   Scheduler(program).run();
 }
 

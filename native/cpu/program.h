@@ -21,7 +21,7 @@ enum class Opcode : uint8_t {
   constant,
   unary,
   binary,
-  pair,  // two of add, subtract, multiply, one after the other
+  pair,  // two of add, subtract, multiply, divide, one after the other
   select,
   cast,
   row_reduce,
@@ -89,11 +89,14 @@ struct TileProgram {
   int widest;           // bytes of the widest compute type
 };
 
-// Pairs: op2(op1(a, b), c), or op2(c, op1(a, b)) if reversed, where the ops are numbered 0 to 2.
-constexpr int kPairOps = 3;
+// Pairs: op2(op1(a, b), c), or op2(c, op1(a, b)) if reversed, where the ops are numbered 0 to 3.
+constexpr int kPairOps = 4;
 constexpr int pair_number(int op1, int op2, bool is_reversed) {
   return (op1 * kPairOps + op2) * 2 + (is_reversed ? 1 : 0);
 }
+
+// Joins instructions that one pass over a tile can do. The same bits.
+void join_operations(TileProgram& program);
 
 // Decodes and checks; throws std::invalid_argument that says what is wrong.
 void decode_program(const char* code, int64_t size, TileProgram& program);

@@ -21,6 +21,7 @@ from .operands import (
     SIZES,
     WRITABLE,
     Spec,
+    assert_near,
     assert_ulps,
     bits,
     blank,
@@ -70,6 +71,13 @@ def check(device, name, call, out, *inputs):
     actual, expected = on_both(device, call, out, *inputs)
     layouts = [s.layout.__name__ for s in (out, *inputs)]
     about = f"{name} {inputs[0].dtype} {out.values.shape} {layouts}"
+    if name in ("gelu", "gelu_slope"):  # terms that cancel: precise next to 1, not to their sum
+        finite = np.isfinite(expected)
+        np.testing.assert_array_equal(actual[~finite], expected[~finite], about)
+        scale = np.maximum(np.abs(expected[finite]), 1)
+        eps = {2: 2.0**-7, 4: 2.0**-23, 8: 2.0**-51}[out.dtype.itemsize]
+        assert_near(actual[finite], expected[finite].astype(np.float64), 2 * eps * scale, about)
+        return
     assert_ulps(actual, expected, out.dtype, ulps(name, out.dtype), about)
 
 

@@ -171,48 +171,62 @@ class BlockCursor {
     linear /= col_blocks;
     row_ = linear % row_blocks * shape.rows;
     linear /= row_blocks;
-    for (int k = 0; k < walk.count; ++k) origin_[k] = walk.data[k];
     for (int d = walk.ndim - 3; d >= 0; --d) {
       index_[d] = linear % walk.shape[d];
       linear /= walk.shape[d];
-      move(d, index_[d]);
+    }
+    for (int k = 0; k < walk.count; ++k) {
+      const Steps steps = walk.steps(k);
+      row_bytes_[k] = shape.rows * steps.row * walk.item[k];
+      col_bytes_[k] = shape.cols * steps.col * walk.item[k];
+      int64_t offset = row_ * steps.row;
+      for (int d = walk.ndim - 3; d >= 0; --d) offset += index_[d] * walk.strides[d][k];
+      line_[k] = walk.data[k] + offset * walk.item[k];
+      at_[k] = line_[k] + col_ * steps.col * walk.item[k];
     }
   }
 
   // The block's size (smaller at the edges), and each operand's address in `at`.
   Block locate(char** at) const {
-    for (int k = 0; k < walk_.count; ++k) {
-      const Steps steps = walk_.steps(k);
-      at[k] = origin_[k] + (row_ * steps.row + col_ * steps.col) * walk_.item[k];
-    }
+    for (int k = 0; k < walk_.count; ++k) at[k] = at_[k];
     return {lesser(shape_.rows, walk_.rows() - row_), lesser(shape_.cols, walk_.cols() - col_)};
   }
 
   void next() {
-    if ((col_ += shape_.cols) < walk_.cols()) return;
+    if ((col_ += shape_.cols) < walk_.cols()) {
+      for (int k = 0; k < walk_.count; ++k) at_[k] += col_bytes_[k];
+      return;
+    }
     col_ = 0;
-    if ((row_ += shape_.rows) < walk_.rows()) return;
+    if ((row_ += shape_.rows) < walk_.rows()) {
+      for (int k = 0; k < walk_.count; ++k) at_[k] = line_[k] += row_bytes_[k];
+      return;
+    }
+    const int64_t first = (row_ - 1) / shape_.rows;  // blocks of rows that were passed
+    for (int k = 0; k < walk_.count; ++k) line_[k] -= first * row_bytes_[k];
     row_ = 0;
     for (int d = walk_.ndim - 3; d >= 0; --d) {
       move(d, 1);
-      if (++index_[d] < walk_.shape[d]) return;
+      if (++index_[d] < walk_.shape[d]) break;
       move(d, -index_[d]);
       index_[d] = 0;
     }
+    for (int k = 0; k < walk_.count; ++k) at_[k] = line_[k];
   }
 
  private:
   void move(int d, int64_t count) {
     for (int k = 0; k < walk_.count; ++k) {
-      origin_[k] += count * walk_.strides[d][k] * walk_.item[k];
+      line_[k] += count * walk_.strides[d][k] * walk_.item[k];
     }
   }
 
   const Walk& walk_;
   const Block shape_;
   int64_t row_, col_;
-  int64_t index_[kMaxDims];     // on the axes outside of blocks
-  char* origin_[kMaxOperands];  // where those axes have come to
+  int64_t index_[kMaxDims];                                    // on the axes outside of blocks
+  char *line_[kMaxOperands], *at_[kMaxOperands];               // column 0 of these rows; the block
+  int64_t row_bytes_[kMaxOperands], col_bytes_[kMaxOperands];  // to the next block
 };
 
 // Elements in the order of a tile, side by side?

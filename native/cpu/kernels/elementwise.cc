@@ -2,6 +2,7 @@
 // already is a tile (contiguous, of the compute type) is used where it lies.
 #include "blocks.h"
 #include "entries.h"
+#include "stream.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
@@ -13,15 +14,24 @@ struct SingleOp {
   OpFn op;
   StoreTileFn store;
   bool is_native[kMaxOperands];  // stored as the compute type
+  bool is_streamed = false;      // the output, past the caches
 };
 
 // The longest run that needs no tile: every operand is native and contiguous on the last axis.
 int64_t run_limit(const Walk& walk, const SingleOp& program) {
-  if (walk.ndim == 0) return kTile;
+  if (walk.ndim == 0 || program.is_streamed) return kTile;
   for (int k = 0; k < walk.count; ++k) {
     if (!program.is_native[k] || walk.strides[walk.ndim - 1][k] != 1) return kTile;
   }
   return kGrain;
+}
+
+bool is_streamed_to(const View& out, const Walk& walk) {
+  if (!is_streamed(out)) return false;
+  for (int k = 1; k < walk.count; ++k) {
+    if (walk.data[k] == out.data) return false;
+  }
+  return true;
 }
 
 void run(const SingleOp& program, Walk& walk) {
@@ -30,38 +40,44 @@ void run(const SingleOp& program, Walk& walk) {
     struct Body {
       const SingleOp& program;
       const Walk& walk;
-      const void* constant[kMaxOperands];
+      const StreamEnd end{program.is_streamed};
+      const void* constant[kMaxOperands];  // one value for all
       alignas(64) char tiles[kMaxOperands][kTile * 8];
 
       Body(const SingleOp& p, const Walk& w, Block shape) : program(p), walk(w) {
         for (int k = 1; k < walk.count; ++k) {
           constant[k] = nullptr;
           if (!walk.is_constant(k)) continue;
-          const int64_t size = lesser(kTile, shape.rows * shape.cols);
+          const bool is_unary = walk.count == 2;
+          const int64_t size = is_unary ? lesser(kTile, shape.rows * shape.cols) : kRun;
           program.load[k](tiles[k], walk.data[k], {0, 0}, {1, size});
           constant[k] = tiles[k];
         }
       }
 
       void operator()(Block block, char* const* at) {
-        const void* in[kMaxOperands];
+        Input in[kMaxOperands];
         for (int k = 1; k < walk.count; ++k) {
           const Steps steps = walk.steps(k);
           if (constant[k] != nullptr) {
-            in[k - 1] = constant[k];
+            in[k - 1] = {constant[k], 0};
           } else if (program.is_native[k] && is_tile(steps, block)) {
-            in[k - 1] = at[k];
+            in[k - 1] = {at[k], kRun};
           } else {
             program.load[k](tiles[k], at[k], steps, block);
-            in[k - 1] = tiles[k];
+            in[k - 1] = {tiles[k], kRun};
           }
         }
         const Steps steps = walk.steps(0);
-        if (program.is_native[0] && is_tile(steps, block)) {
-          program.op(at[0], in, block.rows * block.cols);
-        } else {
-          program.op(tiles[0], in, block.rows * block.cols);
+        const int64_t size = block.rows * block.cols;
+        if (!program.is_native[0] || !is_tile(steps, block)) {
+          program.op(tiles[0], in, size);
           program.store(at[0], steps, tiles[0], block);
+        } else if (program.is_streamed) {
+          program.op(tiles[0], in, size);
+          stream(at[0], tiles[0], size * walk.item[0]);
+        } else {
+          program.op(at[0], in, size);
         }
       }
     };
@@ -71,14 +87,15 @@ void run(const SingleOp& program, Walk& walk) {
 
 // A program whose inputs have one compute type; `result` is the type of the operation's tile.
 SingleOp make_program(const OpRow& row, ComputeType inputs, const View* const* operands,
-                      int count) {
+                      const Walk& walk) {
   const ComputeType result = row.kind == ElementwiseKind::predicate ? ComputeType::b8 : inputs;
   const DType out = operands[0]->dtype;
   SingleOp program;
   program.op = row.of[static_cast<int>(inputs)];
   program.store = kStore[static_cast<int>(result)].as[static_cast<int>(out)];
   program.is_native[0] = is_native(out) && compute_type(out) == result;
-  for (int k = 1; k < count; ++k) {
+  program.is_streamed = is_streamed_to(*operands[0], walk);
+  for (int k = 1; k < walk.count; ++k) {
     const DType dtype = operands[k]->dtype;
     program.load[k] = kLoad[static_cast<int>(dtype)];
     program.is_native[k] = is_native(dtype);
@@ -87,30 +104,42 @@ SingleOp make_program(const OpRow& row, ComputeType inputs, const View* const* o
 }
 
 // Moves the operands' bits; both have elements of one size.
-void copy_same(Walk& walk, int log2_item) {
-  const CopyFn copy_block = kCopyBits[log2_item];
+void copy_same(Walk& walk, const View& out) {
+  const CopyFn copy_block = kCopyBits[log2_size(item_size(out.dtype))];
   const Block shape = block_shape(walk, kGrain);
+  const bool streams = is_streamed_to(out, walk);
   for_each_block(walk, shape, [&] {
-    return [&](Block block, char* const* at) {
-      copy_block(at[0], walk.steps(0), at[1], walk.steps(1), block);
+    return [&, end = StreamEnd{streams}](Block block, char* const* at) {
+      if (streams && is_tile(walk.steps(0), block) && is_tile(walk.steps(1), block)) {
+        stream(at[0], at[1], block.rows * block.cols * walk.item[0]);
+      } else {
+        copy_block(at[0], walk.steps(0), at[1], walk.steps(1), block);
+      }
     };
   });
 }
 
-void copy_cast(Walk& walk, DType to, DType from) {
+void copy_cast(Walk& walk, const View& out, DType from) {
+  const DType to = out.dtype;
+  const bool streams = is_streamed_to(out, walk);
   const LoadTileFn load = kLoad[static_cast<int>(from)];
   const StoreTileFn store = kStore[static_cast<int>(compute_type(from))].as[static_cast<int>(to)];
   const Block shape = block_shape(walk, kTile);
   const bool native = is_native(from);
   for_each_block(walk, shape, [&] {
-    return [&](Block block, char* const* at) {
-      alignas(64) char tile[kTile * 8];
-      if (native && is_tile(walk.steps(1), block)) {
-        store(at[0], walk.steps(0), at[1], block);
-      } else {
+    return [&, end = StreamEnd{streams}](Block block, char* const* at) {
+      alignas(64) char tile[kTile * 8], result[kTile * 8];
+      const void* source = at[1];
+      if (!native || !is_tile(walk.steps(1), block)) {
         load(tile, at[1], walk.steps(1), block);
-        store(at[0], walk.steps(0), tile, block);
+        source = tile;
       }
+      if (!streams || !is_tile(walk.steps(0), block)) {
+        return store(at[0], walk.steps(0), source, block);
+      }
+      const int64_t size = block.rows * block.cols;
+      store(result, {0, 1}, source, {1, size});
+      stream(at[0], result, size * walk.item[0]);
     };
   });
 }
@@ -144,8 +173,8 @@ void copy(const View& out, const View& a) {
   if (out.size() == 0) return;
   const View* const operands[] = {&out, &a};
   Walk walk = make_walk(operands, 2);
-  if (out.dtype == a.dtype) return copy_same(walk, log2_size(item_size(a.dtype)));
-  if (!is_single(a)) return copy_cast(walk, out.dtype, a.dtype);
+  if (out.dtype == a.dtype) return copy_same(walk, out);
+  if (!is_single(a)) return copy_cast(walk, out, a.dtype);
   // One value for all: cast it once.
   alignas(8) char value[8], tile[8];
   kLoad[static_cast<int>(a.dtype)](tile, a.data, {0, 0}, {1, 1});
@@ -153,14 +182,14 @@ void copy(const View& out, const View& a) {
                                                                                   tile, {1, 1});
   walk.data[1] = value;
   walk.item[1] = item_size(out.dtype);
-  copy_same(walk, log2_size(item_size(out.dtype)));
+  copy_same(walk, out);
 }
 
 void unary(UnaryOp op, const View& out, const View& a) {
   if (out.size() == 0) return;
   const View* const operands[] = {&out, &a};
   Walk walk = make_walk(operands, 2);
-  run(make_program(kUnary[static_cast<int>(op)], compute_type(a.dtype), operands, 2), walk);
+  run(make_program(kUnary[static_cast<int>(op)], compute_type(a.dtype), operands, walk), walk);
 }
 
 void binary(BinaryOp op, const View& out, const View& a, const View& b) {
@@ -168,7 +197,7 @@ void binary(BinaryOp op, const View& out, const View& a, const View& b) {
   if (is_squaring(op, b)) return unary(UnaryOp::square, out, a);
   const View* const operands[] = {&out, &a, &b};
   Walk walk = make_walk(operands, 3);
-  run(make_program(kBinary[static_cast<int>(op)], compute_type(a.dtype), operands, 3), walk);
+  run(make_program(kBinary[static_cast<int>(op)], compute_type(a.dtype), operands, walk), walk);
 }
 
 void where(const View& out, const View& cond, const View& a, const View& b) {

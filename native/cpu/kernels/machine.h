@@ -1,8 +1,8 @@
 // The machine that runs a tile program: values in tiles, one chunk of the operands at a time.
 //
 // Full values are tiles of rows x cols elements, where the rows are those of the program, side by
-// side. Row values are vectors with one element per row; where a full instruction uses one, it is
-// spread over a tile first. Scalars are computed and spread once.
+// side. Row values are vectors with one element per row; full instructions take them, and scalars,
+// as runs of copies, row by row. Short rows are taken together, and row values spread over a tile.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include "../program.h"
 #include "blocks.h"
 #include "loops.h"
+#include "stream.h"
 #include "tile.h"
 
 namespace needle {
@@ -17,6 +18,7 @@ namespace NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kTileBytes = 4096;
+constexpr int64_t kShortRow = 2 * kRun;  // a call for each row would cost more than spreading
 
 inline int64_t tile_capacity(const TileProgram& program) {
   return kTileBytes / (program.widest < 4 ? 4 : program.widest);
@@ -28,6 +30,18 @@ struct Chunk {
   Steps steps[kMaxOperands];
   Block block;
   int64_t start;
+};
+
+// What the machine knows of an instruction's value: one line of the cache.
+struct alignas(64) Held {
+  char* at;        // its elements, for full values those of this chunk
+  char* spread;    // those of a row or scalar value, each several times:
+  int64_t epoch;   // for these rows,
+  int64_t length;  // so many times
+  char* total;     // of a row reduction that is under way
+  OpFn operation;  // of an elementwise instruction, else nullptr
+  int32_t item;    // bytes of an element
+  ValueKind kind;
 };
 
 class Machine {
@@ -44,15 +58,20 @@ class Machine {
     for (int s = 0; s < p_.n_slots; ++s) slots_[s] = allocate(kTileBytes);
     for (int k = 0; k < p_.n_inputs; ++k) fixed_[k] = nullptr;
     for (int k = 0; k < p_.n_inputs; ++k) is_copied_[k] = false;
+    for (int k = 0; k < p_.n_outputs; ++k) is_streamed_[k] = false;
     temporary_ = allocate(kTileBytes);
     for (int n = 0; n < p_.count; ++n) {
       const Instruction& i = p_.code[n];
+      Held& value = values_[n];
       const bool is_reduced = i.opcode == Opcode::row_reduce || i.opcode == Opcode::gather;
-      if (i.kind < ValueKind::full) values_[n] = allocate(8 * max_rows_);
-      if (is_reduced) totals_[n] = allocate(8 * max_rows_);
-      if (i.spread >= 0) spread_[n] = allocate(kTileBytes);
+      if (i.kind < ValueKind::full) value.at = allocate(8 * max_rows_);
+      if (is_reduced) value.total = allocate(8 * max_rows_);
+      if (i.spread >= 0) value.spread = allocate(kTileBytes);
       if (i.keep >= 0 && kept > 0) kept_[i.keep] = allocate(kept_bytes_);
-      spread_epoch_[n] = -1;
+      value.epoch = -1;
+      value.operation = operation(i);
+      value.item = compute_size(i.type);
+      value.kind = i.kind;
     }
   }
 
@@ -63,18 +82,16 @@ class Machine {
       const Instruction& i = p_.code[n];
       if (i.opcode == Opcode::store) continue;
       if (i.opcode == Opcode::load) {
-        kLoad[static_cast<int>(i.dtype)](values_[n], inputs[i.operand], {0, 0}, {1, 1});
+        kLoad[static_cast<int>(i.dtype)](values_[n].at, inputs[i.operand], {0, 0}, {1, 1});
       } else {
         compute_narrow(i, n, 1);
       }
       const int log2_item = log2_size(compute_size(i.type));
-      if (i.spread >= 0) {
-        kLoadBits[log2_item](spread_[n], values_[n], {0, 0}, {1, tile_capacity(p_)});
-      }
+      if (i.spread >= 0) kLoadBits[log2_item](values_[n].spread, values_[n].at, {0, 0}, {1, kRun});
       if (max_rows_ > 1) {
         alignas(8) char value[8];
-        __builtin_memcpy(value, values_[n], 8);
-        kLoadBits[log2_item](values_[n], value, {0, 0}, {1, max_rows_});
+        __builtin_memcpy(value, values_[n].at, 8);
+        kLoadBits[log2_item](values_[n].at, value, {0, 0}, {1, max_rows_});
       }
     }
   }
@@ -84,6 +101,9 @@ class Machine {
     fixed_[input] = allocate(kTileBytes);
     kLoad[static_cast<int>(p_.input_dtype[input])](fixed_[input], at, steps, block);
   }
+
+  // An output that is larger than the caches.
+  void stream_output(int output) { end_.is_needed = is_streamed_[output] = true; }
 
   // An output that is also an input: its elements may be overwritten when others read them last.
   void guard(int output, int input) {
@@ -99,7 +119,7 @@ class Machine {
     for (int s = 0; s < p_.scalars.count; ++s) {
       const Instruction& i = p_.code[p_.scalars.steps[s]];
       if (i.opcode != Opcode::store) continue;
-      store_fn(i)(outputs[i.operand], {0, 0}, values_[i.args[0]], {1, 1});
+      store_fn(i)(outputs[i.operand], {0, 0}, values_[i.args[0]].at, {1, 1});
     }
   }
 
@@ -115,9 +135,9 @@ class Machine {
       const int n = reduced.steps[s];
       const Instruction& i = p_.code[n];
       if (i.opcode == Opcode::gather) {
-        __builtin_memset(values_[n], 0, static_cast<size_t>(8 * rows_));
+        __builtin_memset(values_[n].at, 0, static_cast<size_t>(8 * rows_));
       } else {
-        row_reduction(i).start(totals_[n], rows_);
+        row_reduction(i).start(values_[n].total, rows_);
       }
     }
   }
@@ -127,7 +147,8 @@ class Machine {
     for (int s = 0; s < reduced.count; ++s) {
       const int n = reduced.steps[s];
       const Instruction& i = p_.code[n];
-      if (i.opcode == Opcode::row_reduce) row_reduction(i).finish(values_[n], totals_[n], rows_);
+      if (i.opcode == Opcode::row_reduce)
+        row_reduction(i).finish(values_[n].at, values_[n].total, rows_);
     }
   }
 
@@ -138,9 +159,9 @@ class Machine {
       const Instruction& i = p_.code[n];
       if (i.opcode == Opcode::load) {
         const int k = p_.n_outputs + i.operand;
-        kLoad[static_cast<int>(i.dtype)](values_[n], at[k], {0, steps[k]}, {1, rows_});
+        kLoad[static_cast<int>(i.dtype)](values_[n].at, at[k], {0, steps[k]}, {1, rows_});
       } else if (i.opcode == Opcode::store) {
-        store_fn(i)(at[i.operand], {0, steps[i.operand]}, values_[i.args[0]], {1, rows_});
+        store_fn(i)(at[i.operand], {0, steps[i.operand]}, values_[i.args[0]].at, {1, rows_});
       } else {
         compute_narrow(i, n, rows_);
       }
@@ -150,7 +171,16 @@ class Machine {
   // The steps of a pass on one chunk; `sums` are the column sums' accumulators.
   void run_chunk(const Pass& pass, const Chunk& chunk, void* const* sums) {
     size_ = chunk.block.rows * chunk.block.cols;
-    for (int s = 0; s < pass.count; ++s) run_step(pass.steps[s], chunk, sums);
+    for (int s = 0; s < pass.count; ++s) {
+      const int n = pass.steps[s];
+      const Instruction& i = p_.code[n];
+      Held& value = values_[n];
+      if (value.operation == nullptr) {
+        run_special(i, n, chunk, sums);
+      } else if (find_place(i, value, chunk)) {
+        apply(i, value);
+      }
+    }
   }
 
  private:
@@ -176,18 +206,20 @@ class Machine {
 
   // Row and scalar values.
   void compute_narrow(const Instruction& i, int n, int64_t count) {
-    const void* in[3];
-    for (int k = 0; k < i.n_args; ++k) in[k] = values_[i.args[k]];
     if (i.opcode == Opcode::constant) {
       const bool is_real = i.type == ComputeType::f32 || i.type == ComputeType::f64;
       const ComputeType from = is_real ? ComputeType::f64 : ComputeType::i64;
-      kStore[static_cast<int>(from)].as[static_cast<int>(native_dtype(i.type))](values_[n], {0, 1},
-                                                                                &i.payload, {1, 1});
+      kStore[static_cast<int>(from)].as[static_cast<int>(native_dtype(i.type))](
+          values_[n].at, {0, 1}, &i.payload, {1, 1});
     } else if (i.opcode == Opcode::row_size) {
       kStore[static_cast<int>(ComputeType::i64)].as[static_cast<int>(native_dtype(i.type))](
-          values_[n], {0, 1}, &row_length_, {1, 1});
+          values_[n].at, {0, 1}, &row_length_, {1, 1});
+    } else if (i.opcode == Opcode::cast) {
+      cast_values(i, values_[n].at, values_[i.args[0]].at, count);
     } else {
-      apply(i, values_[n], in, count);
+      Input in[3];
+      for (int k = 0; k < i.n_args; ++k) in[k] = {values_[i.args[k]].at, kRun};
+      values_[n].operation(values_[n].at, in, count);
     }
   }
 
@@ -197,14 +229,15 @@ class Machine {
     return dtypes[static_cast<int>(type)];
   }
 
-  void apply(const Instruction& i, void* out, const void* const* in, int64_t count) {
+  // The loop of an elementwise instruction, nullptr for others.
+  OpFn operation(const Instruction& i) const {
     const int type = static_cast<int>(p_.code[i.args[0]].type);
     switch (i.opcode) {
-      case Opcode::unary: return kUnary[i.function].of[type](out, in, count);
-      case Opcode::binary: return kBinary[i.function].of[type](out, in, count);
-      case Opcode::pair: return kPair[i.function].of[type](out, in, count);
-      case Opcode::select: return kSelect[log2_size(compute_size(i.type))](out, in, count);
-      default: return cast_values(i, out, in[0], count);
+      case Opcode::unary: return kUnary[i.function].of[type];
+      case Opcode::binary: return kBinary[i.function].of[type];
+      case Opcode::pair: return kPair[i.function].of[type];
+      case Opcode::select: return kSelect[log2_size(compute_size(i.type))];
+      default: return nullptr;
     }
   }
 
@@ -217,37 +250,86 @@ class Machine {
     kLoad[static_cast<int>(i.dtype)](out, temporary_, {0, 1}, {1, count});
   }
 
-  void run_step(int n, const Chunk& chunk, void* const* sums) {
-    const Instruction& i = p_.code[n];
+  // Where a full value goes; false if it is there already.
+  bool find_place(const Instruction& i, Held& value, const Chunk& chunk) {
+    if (i.keep < 0 || kept_bytes_ == 0) {
+      value.at = target(i, chunk);
+      return true;
+    }
+    value.at = kept_[i.keep] + chunk.start * rows_ * value.item;
+    return i.phase == phase_;
+  }
+
+  // Instructions that are no function of the elements at one place.
+  [[gnu::noinline]] void run_special(const Instruction& i, int n, const Chunk& chunk,
+                                     void* const* sums) {
+    Held& value = values_[n];
     switch (i.opcode) {
-      case Opcode::load: values_[n] = load(i, chunk); return;
+      case Opcode::load: value.at = load(i, chunk); return;
       case Opcode::store: return store(i, chunk);
-      case Opcode::row_index: values_[n] = fill_positions(i, chunk); return;
-      case Opcode::row_reduce:
-        return row_reduction(i).add(totals_[n], values_[i.args[0]], rows_, size_ / rows_);
+      case Opcode::row_index: value.at = fill_positions(i, chunk); return;
+      case Opcode::row_reduce: return reduce_rows(i, n);
       case Opcode::gather: return gather(i, n, chunk);
-      case Opcode::column_sum: {
-        const int type = static_cast<int>(i.type);
-        char* const to = static_cast<char*>(sums[n]) + chunk.start * compute_size(i.type);
-        return kColumnSum[type].add(to, values_[i.args[0]], rows_, size_ / rows_);
-      }
+      case Opcode::column_sum:
+        return sum_columns(i, static_cast<char*>(sums[n]) + chunk.start * value.item);
       default: break;
     }
-    if (i.keep >= 0 && kept_bytes_ > 0) {
-      values_[n] = kept_[i.keep] + chunk.start * rows_ * compute_size(i.type);
-      if (i.phase < phase_) return;  // it is there
-    } else {
-      values_[n] = target(i, chunk);
+    if (!find_place(i, value, chunk)) return;
+    if (i.opcode == Opcode::add_at) return add_at(i, value.at, chunk);
+    cast_values(i, value.at, values_[i.args[0]].at, size_);
+  }
+
+  void reduce_rows(const Instruction& i, int n) {
+    const RowReduction& reduction = row_reduction(i);
+    const void* const x = values_[i.args[0]].at;
+    if (i.n_args == 1) return reduction.add(values_[n].total, x, rows_, size_ / rows_);
+    reduction.add_products(values_[n].total, x, values_[i.args[1]].at, rows_, size_ / rows_);
+  }
+
+  void sum_columns(const Instruction& i, char* to) {
+    const ColumnSum& sum = kColumnSum[static_cast<int>(i.type)];
+    const void* const x = values_[i.args[0]].at;
+    if (i.n_args == 1) return sum.add(to, x, rows_, size_ / rows_);
+    sum.add_products(to, x, values_[i.args[1]].at, rows_, size_ / rows_);
+  }
+
+  // An elementwise instruction on the chunk: at once, or row by row where it takes a row value.
+  void apply(const Instruction& i, const Held& result) {
+    Input in[3];
+    bool by_rows = false;
+    for (int k = 0; k < i.n_args; ++k) {
+      Held& value = values_[i.args[k]];
+      if (value.kind == ValueKind::full) {
+        in[k] = {value.at, kRun};
+      } else if (value.kind == ValueKind::scalar) {
+        in[k] = {value.spread, 0};
+      } else if (size_ < kShortRow * rows_) {
+        in[k] = {repeated(value, size_ / rows_), kRun};
+      } else {
+        in[k] = {repeated(value, kRun), 0};
+        by_rows = rows_ > 1;
+      }
     }
-    if (i.opcode == Opcode::add_at) return add_at(i, values_[n], chunk);
-    const void* in[3];
-    for (int k = 0; k < i.n_args; ++k) in[k] = full(i.args[k]);
-    apply(i, values_[n], in, size_);
+    if (!by_rows) return result.operation(result.at, in, size_);
+    apply_by_rows(i, result, in);
+  }
+
+  [[gnu::noinline]] void apply_by_rows(const Instruction& i, const Held& result, Input* in) {
+    const int64_t length = size_ / rows_;
+    for (int64_t r = 0; r < rows_; ++r) {
+      result.operation(result.at + r * length * result.item, in, length);
+      for (int k = 0; k < i.n_args; ++k) {
+        const Held& value = values_[i.args[k]];
+        if (value.kind == ValueKind::scalar) continue;
+        const int64_t moved = (value.kind == ValueKind::full ? length : kRun) * value.item;
+        in[k].at = static_cast<const char*>(in[k].at) + moved;
+      }
+    }
   }
 
   // Where a result goes: straight into its output, or into a tile.
   char* target(const Instruction& i, const Chunk& chunk) const {
-    if (i.direct >= 0) {
+    if (i.direct >= 0 && !is_streamed_[p_.code[i.direct].operand]) {
       const Instruction& store = p_.code[i.direct];
       const bool is_native_store = is_native(store.dtype) && compute_type(store.dtype) == i.type;
       if (is_native_store && is_tile(chunk.steps[store.operand], chunk.block)) {
@@ -257,20 +339,14 @@ class Machine {
     return slots_[i.slot];
   }
 
-  // A value as one element per element of the chunk.
-  const void* full(int n) {
-    const Instruction& i = p_.code[n];
-    if (i.kind == ValueKind::full) return values_[n];
-    if (i.kind == ValueKind::scalar) return spread_[n];
-    const int64_t length = size_ / rows_;
-    const bool is_spread = spread_epoch_[n] == epoch_ &&
-                           (rows_ == 1 ? length <= spread_length_[n] : length == spread_length_[n]);
-    if (!is_spread) {
-      kLoadBits[log2_size(compute_size(i.type))](spread_[n], values_[n], {1, 0}, {rows_, length});
-      spread_epoch_[n] = epoch_;
-      spread_length_[n] = length;
+  // The elements of a row value, each several times.
+  const char* repeated(Held& value, int64_t times) {
+    if (value.epoch != epoch_ || value.length != times) {
+      kLoadBits[log2_size(value.item)](value.spread, value.at, {1, 0}, {rows_, times});
+      value.epoch = epoch_;
+      value.length = times;
     }
-    return spread_[n];
+    return value.spread;
   }
 
   char* load(const Instruction& i, const Chunk& chunk) {
@@ -284,11 +360,17 @@ class Machine {
   }
 
   void store(const Instruction& i, const Chunk& chunk) {
-    const Instruction& value = p_.code[i.args[0]];
-    const void* const from = full(i.args[0]);
+    const void* const from = values_[i.args[0]].at;
     char* const to = chunk.at[i.operand];
-    const bool is_there = from == to && value.kind == ValueKind::full;
-    if (!is_there) store_fn(i)(to, chunk.steps[i.operand], from, chunk.block);
+    const Steps steps = chunk.steps[i.operand];
+    if (from == to) return;
+    const int64_t bytes = size_ * item_size(i.dtype);
+    if (!is_streamed_[i.operand] || bytes > kTileBytes || !is_tile(steps, chunk.block)) {
+      return store_fn(i)(to, steps, from, chunk.block);
+    }
+    if (is_native(i.dtype) && compute_type(i.dtype) == i.type) return stream(to, from, bytes);
+    store_fn(i)(temporary_, {0, 1}, from, {1, size_});
+    stream(to, temporary_, bytes);
   }
 
   char* fill_positions(const Instruction& i, const Chunk& chunk) {
@@ -307,8 +389,8 @@ class Machine {
   // Where a row value points to in this chunk's part of row r, or -1.
   int64_t place(int index, int64_t r, const Chunk& chunk) const {
     const int64_t in_row = p_.code[index].type == ComputeType::i32
-                               ? reinterpret_cast<const int32_t*>(values_[index])[r]
-                               : reinterpret_cast<const int64_t*>(values_[index])[r];
+                               ? reinterpret_cast<const int32_t*>(values_[index].at)[r]
+                               : reinterpret_cast<const int64_t*>(values_[index].at)[r];
     const int64_t length = size_ / rows_, at = in_row - chunk.start;
     return at >= 0 && at < length ? r * length + at : -1;
   }
@@ -318,19 +400,19 @@ class Machine {
     for (int64_t r = 0; r < rows_; ++r) {
       const int64_t at = place(i.args[1], r, chunk);
       if (at < 0) continue;
-      __builtin_memcpy(values_[n] + r * item, values_[i.args[0]] + at * item,
+      __builtin_memcpy(values_[n].at + r * item, values_[i.args[0]].at + at * item,
                        static_cast<size_t>(item));
     }
   }
 
   void add_at(const Instruction& i, char* to, const Chunk& chunk) {
-    const char* const from = values_[i.args[0]];
+    const char* const from = values_[i.args[0]].at;
     const int64_t item = compute_size(i.type);
     if (to != from) __builtin_memcpy(to, from, static_cast<size_t>(size_ * item));
     for (int64_t r = 0; r < rows_; ++r) {
       const int64_t at = place(i.args[1], r, chunk);
       if (at < 0) continue;
-      const void* const in[] = {to + at * item, values_[i.args[2]] + r * item};
+      const Input in[] = {{to + at * item, kRun}, {values_[i.args[2]].at + r * item, kRun}};
       kBinary[static_cast<int>(BinaryOp::add)].of[static_cast<int>(i.type)](to + at * item, in, 1);
     }
   }
@@ -341,15 +423,13 @@ class Machine {
   char* free_;
   int64_t rows_ = 1, size_ = 0, epoch_ = 0;
   int phase_ = 0;
-  bool is_copied_[kMaxOperands];
+  StreamEnd end_{false};
+  bool is_copied_[kMaxOperands], is_streamed_[kMaxOperands];
   char* temporary_;
   char* slots_[kMaxInstructions];
   char* fixed_[kMaxOperands];
   char* kept_[kMaxInstructions];
-  char* values_[kMaxInstructions];
-  char* spread_[kMaxInstructions];
-  char* totals_[kMaxInstructions];
-  int64_t spread_epoch_[kMaxInstructions], spread_length_[kMaxInstructions];
+  Held values_[kMaxInstructions];
 };
 
 }  // namespace

@@ -78,14 +78,26 @@ NEEDLE_INLINE float clamped(float x, float least, float most) {  // NaN stays Na
   return below < least ? least : below;
 }
 
+// (e^r - 1) for |r| <= ln(2) / 2.
+NEEDLE_INLINE float exp_near_0(float r) {
+  const float p = polynomial(r, 5.000000000e-01f, 1.666666567e-01f, 4.166629165e-02f,
+                             8.333498612e-03f, 1.394486870e-03f, 1.979014050e-04f);
+  return fma(p * r, r, r);
+}
+
 NEEDLE_INLINE float exp(float x) {
   const Reduced a = by_log2(clamped(x, -105.0f, 89.0f));
-  const float p = polynomial(a.r, 5.000000000e-01f, 1.666666567e-01f, 4.166629165e-02f,
-                             8.333498612e-03f, 1.394486870e-03f, 1.979014050e-04f);
-  const float e = fma(p * a.r, a.r, a.r) + 1.0f;
+  const float e = exp_near_0(a.r) + 1.0f;
   // 2^n in two factors, since the result may be subnormal or infinite while e is neither.
   const int32_t half = a.whole >> 1;
   return e * power_of_two(half) * power_of_two(a.whole - half);
+}
+
+// The same bits where the result is neither: for |x| <= kLargestPower.
+constexpr float kLargestPower = 87.0f;
+NEEDLE_INLINE float exp_of_moderate(float x) {
+  const Reduced a = by_log2(x);
+  return (exp_near_0(a.r) + 1.0f) * power_of_two(a.whole);
 }
 
 // 2^n (e^r - 1) + (2^n - 1)
@@ -145,17 +157,21 @@ NEEDLE_INLINE float tanh(float x) {
   const float p = polynomial(z, -3.333328068e-01f, 1.333138347e-01f, -5.373400077e-02f,
                              2.061812207e-02f, -5.679303780e-03f);
   const float near = fma(p * z, x, x);
-  const float far = 1.0f - 2.0f / (exp(a + a) + 1.0f);
+  const float twice = a + a > 40.0f ? 40.0f : a + a;  // from 18 on, far is 1
+  const float far = 1.0f - 2.0f / (exp_of_moderate(twice) + 1.0f);
   return with_sign(a < 0.625f ? near : far, x);
 }
 
 // e / (1 + e) or 1 / (1 + e), corrected for what the sum rounds away (1 / (1 + e) ~ 1 - e / 2).
-NEEDLE_INLINE float sigmoid(float x) {
-  const float e = exp(-magnitude_of(x));  // never overflows
+NEEDLE_INLINE float sigmoid_by(float x, float e) {
   const float sum = 1.0f + e;
   const float lost = e - (sum - 1.0f);
   const float y = (x < 0 ? e : 1.0f) / sum;
   return fma(-y, lost * fma(e, -0.5f, 1.0f), y);
+}
+NEEDLE_INLINE float sigmoid(float x) { return sigmoid_by(x, exp(-magnitude_of(x))); }
+NEEDLE_INLINE float sigmoid_of_moderate(float x) {
+  return sigmoid_by(x, exp_of_moderate(-magnitude_of(x)));
 }
 
 // Near 0 an odd polynomial, elsewhere 1 - e^-q with q(|x|) = -ln(1 - erf|x|); above 3.93 it is 1.
@@ -168,11 +184,34 @@ NEEDLE_INLINE float erf(float x) {
       polynomial(b, 1.286484897e-01f, 6.351513267e-01f, 1.062368900e-01f, -2.376207523e-02f,
                  3.642465221e-03f, -3.228054265e-04f, 1.123147013e-05f);
   const Reduced r = by_log2(-fma(q, b, b));
-  const float e = polynomial(r.r, 5.000000000e-01f, 1.666666567e-01f, 4.166629165e-02f,
-                             8.333498612e-03f, 1.394486870e-03f, 1.979014050e-04f);
   const float scale = power_of_two(r.whole);
-  const float far = 1.0f - fma(fma(e * r.r, r.r, r.r), scale, scale);
+  const float far = 1.0f - fma(exp_near_0(r.r), scale, scale);
   return a < 0.92f ? fma(p, x, x) : x != x ? x : with_sign(far, x);
+}
+
+// The normal distribution at x: its density but for the factor 1 / sqrt(2 pi), e^(-x^2 / 2), and
+// the probability below x. That above |x| is the density times Mills' ratio, which is smooth and
+// positive. Above 13.1 both are less than 1e-37: 0.
+struct Normal {
+  float density, below;
+};
+
+NEEDLE_INLINE Normal normal_at(float x) {
+  const float a = magnitude_of(x), b = a > 13.1f ? 13.1f : a;
+  const float above = polynomial(b, 5.000000000e-01f, 4.352176189e-01f, 1.809616536e-01f,
+                                 3.986837342e-02f, 4.003128037e-03f);
+  const float under = polynomial(b, 1.000000000e+00f, 1.668320179e+00f, 1.193046212e+00f,
+                                 4.634695947e-01f, 9.994275123e-02f, 1.003420539e-02f);
+  const float density = a > 13.1f ? 0.0f : exp_of_moderate(-0.5f * b * b);
+  const float tail = density * (above / under);
+  return {density, x < 0 ? tail : 1.0f - tail};
+}
+
+NEEDLE_INLINE float gelu(float x) { return x * normal_at(x).below; }
+
+NEEDLE_INLINE float gelu_slope(float x) {
+  const Normal normal = normal_at(x);
+  return fma(x, normal.density * 0.398942280f, normal.below);
 }
 
 // In double: their errors vanish when the result is rounded to float.

@@ -11,25 +11,41 @@ constexpr int64_t kKeptBytes = 256 << 10;  // of a tile's rows between phases: s
 constexpr int64_t kStretch = 128;          // rows that column sums add up in float
 constexpr int64_t kMaxPieces = 32;         // that column sums are made of
 
-void guard_aliases(const TileProgram& p, const Walk& walk, Machine& machine) {
+// The outputs that are streamed, as bits: large ones that are no inputs.
+uint32_t streamed_outputs(const TileProgram& p, const View* const* operands) {
+  uint32_t found = 0;
+  for (int out = 0; out < p.n_outputs; ++out) {
+    bool is_fit = p.output_kind[out] == ValueKind::full && is_streamed(*operands[out]);
+    for (int in = 0; in < p.n_inputs; ++in) {
+      is_fit = is_fit && operands[out]->data != operands[p.n_outputs + in]->data;
+    }
+    if (is_fit) found |= 1u << out;
+  }
+  return found;
+}
+
+// Tells the machine which outputs are also inputs, and which are streamed.
+void prepare_outputs(const TileProgram& p, const Walk& walk, uint32_t streamed, Machine& machine) {
   for (int out = 0; out < p.n_outputs; ++out) {
     for (int in = 0; in < p.n_inputs; ++in) {
       if (walk.data[out] == walk.data[p.n_outputs + in]) machine.guard(out, in);
     }
+    if ((streamed >> out & 1) != 0) machine.stream_output(out);
   }
 }
 
 // Asks for the elements that come next, while those at hand are computed: the hardware's own
 // prefetching ends at each page, which is often where a row or a block ends.
-void prefetch(const Chunk& next, const Walk& walk) {
+void prefetch(const Chunk& next, const Walk& walk, uint32_t streamed) {
   constexpr int64_t kLine = 64;
   for (int k = 0; k < walk.count; ++k) {
     const Steps steps = next.steps[k];
-    if (steps.col != 1 || (steps.row == 0 && next.block.rows > 1)) continue;
+    const bool is_there = steps.col != 1 || (steps.row == 0 && next.block.rows > 1);
+    if (is_there || (streamed >> k & 1) != 0) continue;
     for (int64_t row = 0; row < next.block.rows; ++row) {
       const char* const from = next.at[k] + row * steps.row * walk.item[k];
       for (int64_t byte = 0; byte < next.block.cols * walk.item[k]; byte += kLine) {
-        __builtin_prefetch(from + byte, 0, 2);
+        __builtin_prefetch(from + byte, 0, 3);
       }
     }
   }
@@ -39,7 +55,9 @@ void prefetch(const Chunk& next, const Walk& walk) {
 class ElementwiseRun {
  public:
   ElementwiseRun(const TileProgram& p, const View* const* operands)
-      : p_(p), walk_(make_walk(operands, p.n_outputs + p.n_inputs)) {
+      : p_(p),
+        streamed_(streamed_outputs(p, operands)),
+        walk_(make_walk(operands, p.n_outputs + p.n_inputs)) {
     const int64_t capacity = tile_capacity(p);
     if (operands[0]->size() == 0) return;
     shape_ = block_shape(walk_, capacity, capacity);
@@ -53,7 +71,7 @@ class ElementwiseRun {
   void run_piece(int64_t piece) const {
     Machine machine(p_, 1, 0, 1);
     machine.start(walk_.data + p_.n_outputs);
-    guard_aliases(p_, walk_, machine);
+    prepare_outputs(p_, walk_, streamed_, machine);
     Chunk chunk;
     chunk.start = 0;
     for (int k = 0; k < walk_.count; ++k) chunk.steps[k] = walk_.steps(k);
@@ -72,7 +90,7 @@ class ElementwiseRun {
       cursor.next();
       Chunk next = chunk;
       next.block = cursor.locate(next.at);
-      if (block + 1 < end) prefetch(next, walk_);
+      if (block + 1 < end) prefetch(next, walk_, streamed_);
       machine.run_chunk(p_.phases[0].fresh, chunk, nullptr);
       chunk = next;
     }
@@ -80,6 +98,7 @@ class ElementwiseRun {
 
  private:
   const TileProgram& p_;
+  const uint32_t streamed_;
   Walk walk_;
   Block shape_;
   int64_t blocks_ = 0, grain_ = 1;
@@ -90,7 +109,7 @@ class ElementwiseRun {
 class RowRun {
  public:
   RowRun(const TileProgram& p, const View* const* operands, int inner)
-      : p_(p), count_(p.n_outputs + p.n_inputs), operands_(operands) {
+      : p_(p), count_(p.n_outputs + p.n_inputs), streamed_(streamed_outputs(p, operands)) {
     const int ndim = operands[0]->ndim;
     outer_ = walk_over(operands, count_, 0, ndim - inner);
     inner_ = walk_over(operands, count_, ndim - inner, ndim);
@@ -141,6 +160,9 @@ class RowRun {
       rows_ = max_of(1, lesser(outer_.cols(), capacity / chunk_.cols));
     }
     has_one_chunk_ = chunk_.rows * chunk_.cols >= length_;
+    for (int k = 0; k < count_; ++k) {
+      chunk_bytes_[k] = chunk_.cols * inner_.steps(k).col * inner_.item[k];
+    }
     const int64_t kept = rows_ * length_;
     kept_ = p_.n_kept * kept * p_.widest <= kKeptBytes ? kept : 0;
   }
@@ -164,7 +186,7 @@ class RowRun {
 
   void prepare(Machine& machine) const {
     machine.start(outer_.data + p_.n_outputs);
-    guard_aliases(p_, outer_, machine);
+    prepare_outputs(p_, outer_, streamed_, machine);
     for (int input = 0; input < p_.n_inputs; ++input) {
       const int k = p_.n_outputs + input;
       if (p_.input_kind[input] != ValueKind::full || !is_same_for_all_rows(k)) continue;
@@ -187,13 +209,17 @@ class RowRun {
     __builtin_memset(scratch.as<char>(), 0, static_cast<size_t>(p_.columns.count * length_ * 8));
     int64_t row_steps[kMaxOperands];
     for (int k = 0; k < count_; ++k) row_steps[k] = outer_.steps(k).col;
+    Chunk chunk = first_chunk(), next = chunk;
+    for (int k = 0; k < count_; ++k) {
+      if (row_steps[k] == 0) next.steps[k].col = 0;  // the same for all rows: here
+    }
     BlockCursor cursor(outer_, {1, rows_}, begin);
     char* at[kMaxOperands];
     int64_t rows = cursor.locate(at).cols, added = 0;
     for (int64_t tile = begin; tile < end; ++tile, rows = cursor.locate(at).cols) {
       cursor.next();
-      if (tile + 1 < end) prefetch_rows(cursor);
-      run_tile(machine, rows, at, row_steps, sums);
+      if (tile + 1 < end) prefetch_rows(cursor, next);
+      run_tile(machine, rows, at, row_steps, sums, chunk);
       if ((added += rows) >= kStretch || tile + 1 == end) {
         flush(totals, sums);
         added = 0;
@@ -201,55 +227,57 @@ class RowRun {
     }
   }
 
-  void prefetch_rows(const BlockCursor& cursor) const {
+  void prefetch_rows(const BlockCursor& cursor, Chunk& next) const {
     constexpr int64_t kMost = 32 << 10;  // bytes of an operand's rows
     if (!is_simple_ || rows_ * length_ * 4 > kMost) return;
-    Chunk next;
     next.block = {cursor.locate(next.at).cols, length_};
-    for (int k = 0; k < count_; ++k) {
-      const int64_t row = outer_.steps(k).col;
-      next.steps[k] = {row, row == 0 ? 0 : inner_.steps(k).col};  // the same for all rows: here
-    }
-    prefetch(next, inner_);
+    prefetch(next, inner_, streamed_);
   }
 
   void run_tile(Machine& machine, int64_t rows, char* const* at, const int64_t* row_steps,
-                void* const* sums) const {
+                void* const* sums, Chunk& chunk) const {
     machine.begin_rows(rows);
     for (int phase = 0; phase < p_.n_phases; ++phase) {
       const Phase& now = p_.phases[phase];
       machine.run_rows(now.rows, at, row_steps);
       machine.begin_phase(phase);
       const Pass& pass = kept_ > 0 || p_.n_kept == 0 ? now.fresh : now.again;
-      for_each_chunk(rows, at, [&](const Chunk& chunk) { machine.run_chunk(pass, chunk, sums); });
+      for_each_chunk(rows, at, chunk, [&] { machine.run_chunk(pass, chunk, sums); });
       machine.end_phase();
     }
     machine.run_rows(p_.last_rows, at, row_steps);
   }
 
-  template <class F>
-  void for_each_chunk(int64_t rows, char* const* at, F&& body) const {
+  // A chunk with the steps of all of them.
+  Chunk first_chunk() const {
     Chunk chunk;
+    for (int k = 0; k < count_; ++k) {
+      chunk.steps[k] = {is_simple_ ? outer_.steps(k).col : inner_.steps(k).row,
+                        inner_.steps(k).col};
+    }
+    return chunk;
+  }
+
+  // Calls body() with each chunk of the rows that begin at `at`.
+  template <class F>
+  void for_each_chunk(int64_t rows, char* const* at, Chunk& chunk, F&& body) const {
+    chunk.start = 0;
+    if (length_ == 0) return;
     if (is_simple_) {
-      for (int k = 0; k < count_; ++k) chunk.steps[k] = {outer_.steps(k).col, inner_.steps(k).col};
-      for (chunk.start = 0; chunk.start < length_; chunk.start += chunk_.cols) {
+      for (int k = 0; k < count_; ++k) chunk.at[k] = at[k];
+      while (true) {
         chunk.block = {rows, lesser(chunk_.cols, length_ - chunk.start)};
-        for (int k = 0; k < count_; ++k) {
-          chunk.at[k] = at[k] + chunk.start * chunk.steps[k].col * inner_.item[k];
-        }
-        body(chunk);
+        body();
+        if ((chunk.start += chunk_.cols) >= length_) return;
+        for (int k = 0; k < count_; ++k) chunk.at[k] += chunk_bytes_[k];
       }
-      return;
     }
     Walk inner = inner_;
-    for (int k = 0; k < count_; ++k) {
-      inner.data[k] = at[k];
-      chunk.steps[k] = inner.steps(k);
-    }
+    for (int k = 0; k < count_; ++k) inner.data[k] = at[k];
     BlockCursor cursor(inner, chunk_, 0);
-    for (chunk.start = 0; chunk.start < length_; cursor.next()) {
+    for (; chunk.start < length_; cursor.next()) {
       chunk.block = cursor.locate(chunk.at);
-      body(chunk);
+      body();
       chunk.start += chunk.block.rows * chunk.block.cols;
     }
   }
@@ -276,7 +304,8 @@ class RowRun {
         const Instruction& i = p_.code[s];
         if (i.opcode != Opcode::store || i.args[0] != n) continue;
         const StoreTileFn put = kStore[static_cast<int>(sum.total)].as[static_cast<int>(i.dtype)];
-        for_each_chunk(1, outer_.data, [&](const Chunk& chunk) {
+        Chunk chunk = first_chunk();
+        for_each_chunk(1, outer_.data, chunk, [&] {
           put(chunk.at[i.operand], chunk.steps[i.operand], total + chunk.start * item, chunk.block);
         });
       }
@@ -294,12 +323,13 @@ class RowRun {
 
   const TileProgram& p_;
   const int count_;
-  const View* const* operands_;
+  const uint32_t streamed_;
   Walk outer_, inner_;
   bool is_simple_;  // a row is one axis
   int64_t length_;  // of a row
   int64_t rows_;
   Block chunk_;
+  int64_t chunk_bytes_[kMaxOperands];  // from one to the next in a row
   bool has_one_chunk_;
   int64_t kept_;
   char* totals_;

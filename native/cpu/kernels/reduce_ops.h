@@ -2,6 +2,7 @@
 // of one contiguous block.
 #pragma once
 
+#include <cstddef>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -59,7 +60,8 @@ struct Max {
   }
   template <class T>
   [[gnu::always_inline]] static T apply(T a, T b) {
-    return (b > a) | (b != b) ? b : a;
+    const T larger = larger_of(b, a);
+    return b != b ? b : larger;
   }
 };
 
@@ -77,7 +79,8 @@ struct Min {
   }
   template <class T>
   [[gnu::always_inline]] static T apply(T a, T b) {
-    return (b < a) | (b != b) ? b : a;
+    const T smaller = smaller_of(b, a);
+    return b != b ? b : smaller;
   }
 };
 
@@ -112,10 +115,32 @@ template <class Op, class T, int Lanes, class V>
   }
 }
 
-// Reduces n <= kBlock contiguous elements. Element i goes to lane i % (256 bytes), then the lanes
-// meet in a tree: the order of operations is the same on every instruction set.
-template <class Op, class T>
-T reduce_block(const T* x, int64_t n) {
+// Elements that lie side by side: whole vectors, or the first ones of a vector of `others`.
+template <class T>
+struct Elements {
+  const T* x;
+  [[gnu::always_inline]] Vec<T> whole(int64_t i) const { return load(x + i); }
+  [[gnu::always_inline]] Vec<T> first(int64_t i, int64_t n, Vec<T> others) const {
+    __builtin_memcpy(&others, x + i, static_cast<size_t>(n) * sizeof(T));
+    return others;
+  }
+};
+
+// The products of two such runs.
+template <class T>
+struct Products {
+  const T *a, *b;
+  [[gnu::always_inline]] Vec<T> whole(int64_t i) const { return load(a + i) * load(b + i); }
+  [[gnu::always_inline]] Vec<T> first(int64_t i, int64_t n, Vec<T> others) const {
+    for (int64_t k = 0; k < n; ++k) others[k] = a[i + k] * b[i + k];
+    return others;
+  }
+};
+
+// Reduces n <= kBlock elements. Element i goes to lane i % (256 bytes), then the lanes meet in a
+// tree: the order of operations is the same on every instruction set.
+template <class Op, class T, class From>
+[[gnu::always_inline]] inline T reduce_run(const From& from, int64_t n) {
   constexpr int kVecs = 256 / kVecBytes, kWidth = kVecs * kLanes<T>;
   const Vec<T> identity = splat(Op::template identity<T>());
   Vec<T> acc[kVecs];
@@ -124,18 +149,13 @@ T reduce_block(const T* x, int64_t n) {
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) {
 #pragma GCC unroll 16
-    for (int v = 0; v < kVecs; ++v) acc[v] = Op::apply(acc[v], load(x + i + v * kLanes<T>));
+    for (int v = 0; v < kVecs; ++v) acc[v] = Op::apply(acc[v], from.whole(i + v * kLanes<T>));
   }
 #pragma GCC unroll 16
   for (int v = 0; v < kVecs; ++v, i += kLanes<T>) {
     if (i >= n) break;
-    Vec<T> last = identity;
-    if (i + kLanes<T> <= n) {
-      last = load(x + i);
-    } else {
-      __builtin_memcpy(&last, x + i, (n - i) * sizeof(T));
-    }
-    acc[v] = Op::apply(acc[v], last);
+    const bool is_whole = i + kLanes<T> <= n;
+    acc[v] = Op::apply(acc[v], is_whole ? from.whole(i) : from.first(i, n - i, identity));
   }
 #pragma GCC unroll 4
   for (int half = kVecs / 2; half > 0; half /= 2) {
@@ -143,6 +163,11 @@ T reduce_block(const T* x, int64_t n) {
     for (int v = 0; v < half; ++v) acc[v] = Op::apply(acc[v], acc[v + half]);
   }
   return reduce_lanes<Op, T, kLanes<T>>(acc[0]);
+}
+
+template <class Op, class T>
+T reduce_block(const T* x, int64_t n) {
+  return reduce_run<Op, T>(Elements<T>{x}, n);
 }
 
 // acc[i] = acc[i] op x0[i] op ... op x3[i]: four rows at a time spare three passes over acc.

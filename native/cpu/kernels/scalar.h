@@ -187,6 +187,14 @@ NEEDLE_INLINE double sigmoid(double x) {
   return (x < 0 ? e : 1.0) / (1.0 + e);
 }
 
+NEEDLE_INLINE double normal_below(double x) {
+  return 0.5 * __builtin_erfc(x * -0.70710678118654752);
+}
+NEEDLE_INLINE double gelu(double x) { return x * normal_below(x); }
+NEEDLE_INLINE double gelu_slope(double x) {
+  return normal_below(x) + x * (exp(-0.5 * x * x) * 0.39894228040143268);
+}
+
 }  // namespace
 }  // namespace NEEDLE_ISA
 }  // namespace needle

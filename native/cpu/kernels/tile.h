@@ -22,7 +22,15 @@ struct Steps {
 
 using LoadTileFn = void (*)(void* tile, const char* from, Steps steps, Block block);
 using StoreTileFn = void (*)(char* to, Steps steps, const void* tile, Block block);
-using OpFn = void (*)(void* out, const void* const* in, int64_t n);
+
+// An input of an operation: a tile, or one value. Loops go over runs of kRun elements; one
+// value is kRun copies of it, which every run reads again.
+constexpr int64_t kRun = 32;
+struct Input {
+  const void* at;
+  int64_t step;  // elements to the next run: kRun, or 0 for one value
+};
+using OpFn = void (*)(void* out, const Input* in, int64_t n);
 using CopyFn = void (*)(char* to, Steps to_steps, const char* from, Steps steps, Block block);
 
 struct OpRow {
@@ -49,10 +57,11 @@ extern const OpRow kBinary[];
 extern const PairRow kPair[];  // by pair_number() of program.h
 extern const OpFn kSelect[4];  // in[0] (bool) ? in[1] : in[2], by log2 of the element's size
 
-// tile_reduce.cc. A row's total is at most 8 bytes wide.
+// tile_reduce.cc. A row's total is at most 8 bytes wide. Sums of floats also take products.
 struct RowReduction {
   void (*start)(void* totals, int64_t rows);
   void (*add)(void* totals, const void* tile, int64_t rows, int64_t cols);
+  void (*add_products)(void* totals, const void* a, const void* b, int64_t rows, int64_t cols);
   void (*finish)(void* out, const void* totals, int64_t rows);
 };
 struct RowReductionRow {
@@ -64,6 +73,7 @@ extern const RowReductionRow kRowReduce[4];  // by ReduceOp: sum, prod, max, min
 // them, often enough that float sums stay accurate.
 struct ColumnSum {
   void (*add)(void* sums, const void* tile, int64_t rows, int64_t cols);
+  void (*add_products)(void* sums, const void* a, const void* b, int64_t rows, int64_t cols);
   void (*flush)(void* totals, void* sums, int64_t n);
   void (*combine)(void* totals, const void* others, int64_t n);
   ComputeType total;

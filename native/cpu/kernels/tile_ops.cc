@@ -35,73 +35,117 @@ NEEDLE_INLINE T as_result(T x, T) {
   return x;
 }
 
-// sin, cos and tan of large floats need more digits of pi than math.h has.
+// Functions whose formula for all floats costs more than one for moderate arguments: a tile takes
+// the quick one if it can. `rare` computes the others.
 template <class Op, class T>
-constexpr bool is_periodic = false;
-template <>
-constexpr bool is_periodic<sin_unary, float> = true;
-template <>
-constexpr bool is_periodic<cos_unary, float> = true;
-template <>
-constexpr bool is_periodic<tan_unary, float> = true;
+struct Quick {};
 
-bool has_large_angle(const float* x, int64_t n) {
+template <class Function>
+struct Periodic {  // large angles need more digits of pi than math.h has
+  static constexpr float kLimit = kLargestAngle;
+  NEEDLE_INLINE static float apply(float x) { return Function::apply(x); }
+  static float rare(float x) { return static_cast<float>(Function::apply(static_cast<double>(x))); }
+};
+template <>
+struct Quick<sin_unary, float> : Periodic<sin_unary> {};
+template <>
+struct Quick<cos_unary, float> : Periodic<cos_unary> {};
+template <>
+struct Quick<tan_unary, float> : Periodic<tan_unary> {};
+
+template <>
+struct Quick<exp_unary, float> {
+  static constexpr float kLimit = kLargestPower;
+  NEEDLE_INLINE static float apply(float x) { return exp_of_moderate(x); }
+  NEEDLE_INLINE static float rare(float x) { return exp(x); }
+};
+template <>
+struct Quick<sigmoid_unary, float> {
+  static constexpr float kLimit = kLargestPower;
+  NEEDLE_INLINE static float apply(float x) { return sigmoid_of_moderate(x); }
+  NEEDLE_INLINE static float rare(float x) { return sigmoid(x); }
+};
+
+template <class Op, class T>
+concept HasQuick = requires { Quick<Op, T>::kLimit; };
+
+bool has_larger(const float* x, int64_t n, float limit) {
   int found = 0;
-  for (int64_t i = 0; i < n; ++i) found |= abs(x[i]) > kLargestAngle;
+  for (int64_t i = 0; i < n; ++i) found |= abs(x[i]) > limit;
   return found != 0;
 }
 
-// The result's tile may be an input's own (in-place), never shifted against it: hence ivdep.
+// The result's tile may be an input's own (in-place), never shifted against it: hence ivdep. The
+// input of a unary operation is a tile.
 template <class Op, class T, class Result>
-void unary_tile(void* out, const void* const* in, int64_t n) {
+void unary_tile(void* out, const Input* in, int64_t n) {
   Result* to = static_cast<Result*>(out);
-  const T* x = static_cast<const T*>(in[0]);
-  if constexpr (is_periodic<Op, T>) {
-    if (has_large_angle(x, n)) {
-      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(Op::apply(static_cast<double>(x[i])));
-      return;
-    }
-  }
+  const T* x = static_cast<const T*>(in[0].at);
+  if constexpr (HasQuick<Op, T>) {
+    using Function = Quick<Op, T>;
+    if (has_larger(x, n, Function::kLimit)) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) to[i] = as_result(Op::apply(x[i]), Result{});
+      for (int64_t i = 0; i < n; ++i) to[i] = Function::rare(x[i]);
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] = Function::apply(x[i]);
+    }
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) to[i] = as_result(Op::apply(x[i]), Result{});
+  }
 }
 
 template <class Op, class T, class Result>
-void binary_tile(void* out, const void* const* in, int64_t n) {
+void binary_tile(void* out, const Input* in, int64_t n) {
   Result* to = static_cast<Result*>(out);
-  const T* x = static_cast<const T*>(in[0]);
-  const T* y = static_cast<const T*>(in[1]);
+  const T* x = static_cast<const T*>(in[0].at);
+  const T* y = static_cast<const T*>(in[1].at);
+  const int64_t x_step = in[0].step, y_step = in[1].step;
+  for (; n >= kRun; n -= kRun, to += kRun, x += x_step, y += y_step) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < kRun; ++i) to[i] = as_result(Op::apply(x[i], y[i]), Result{});
+  }
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) to[i] = as_result(Op::apply(x[i], y[i]), Result{});
 }
 
-// Op2 of Op1(a, b) and c, or of c and Op1(a, b).
-template <class Op1, class Op2, bool kReversed, class T>
-void pair_tile(void* out, const void* const* in, int64_t n) {
+template <class Op, class First, class T>
+void ternary_tile(void* out, const Input* in, int64_t n) {
   T* to = static_cast<T*>(out);
-  const T* a = static_cast<const T*>(in[0]);
-  const T* b = static_cast<const T*>(in[1]);
-  const T* c = static_cast<const T*>(in[2]);
+  const First* a = static_cast<const First*>(in[0].at);
+  const T* b = static_cast<const T*>(in[1].at);
+  const T* c = static_cast<const T*>(in[2].at);
+  const int64_t a_step = in[0].step, b_step = in[1].step, c_step = in[2].step;
+  for (; n >= kRun; n -= kRun, to += kRun, a += a_step, b += b_step, c += c_step) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    const T first = Op1::apply(a[i], b[i]);
-    to[i] = kReversed ? Op2::apply(c[i], first) : Op2::apply(first, c[i]);
+    for (int64_t i = 0; i < kRun; ++i) to[i] = Op::apply(a[i], b[i], c[i]);
   }
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = Op::apply(a[i], b[i], c[i]);
 }
+
+// Op2 of Op1(a, b) and c, or of c and Op1(a, b).
+template <class Op1, class Op2, bool kReversed>
+struct PairOf {
+  template <class T>
+  NEEDLE_INLINE static T apply(T a, T b, T c) {
+    const T first = Op1::apply(a, b);
+    return kReversed ? Op2::apply(c, first) : Op2::apply(first, c);
+  }
+};
+
+struct Select {
+  template <class T>
+  NEEDLE_INLINE static T apply(bool_t condition, T x, T y) {
+    return condition.byte != 0 ? x : y;
+  }
+};
 
 template <class Op1, class Op2, bool kReversed>
 constexpr PairRow pair_row() {
-  return {{pair_tile<Op1, Op2, kReversed, float>, pair_tile<Op1, Op2, kReversed, double>}};
-}
-
-template <class T>
-void select_tile(void* out, const void* const* in, int64_t n) {
-  T* to = static_cast<T*>(out);
-  const bool_t* condition = static_cast<const bool_t*>(in[0]);
-  const T* x = static_cast<const T*>(in[1]);
-  const T* y = static_cast<const T*>(in[2]);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) to[i] = condition[i].byte != 0 ? x[i] : y[i];
+  using Op = PairOf<Op1, Op2, kReversed>;
+  return {{ternary_tile<Op, float, float>, ternary_tile<Op, double, double>}};
 }
 
 template <ElementwiseKind kind, class T>
@@ -164,29 +208,19 @@ constexpr OpRow kBinary[] = {
 #undef BINARY
 };
 
-constexpr PairRow kPair[] = {
-    pair_row<add_binary, add_binary, false>(),
-    pair_row<add_binary, add_binary, true>(),
-    pair_row<add_binary, subtract_binary, false>(),
-    pair_row<add_binary, subtract_binary, true>(),
-    pair_row<add_binary, multiply_binary, false>(),
-    pair_row<add_binary, multiply_binary, true>(),
-    pair_row<subtract_binary, add_binary, false>(),
-    pair_row<subtract_binary, add_binary, true>(),
-    pair_row<subtract_binary, subtract_binary, false>(),
-    pair_row<subtract_binary, subtract_binary, true>(),
-    pair_row<subtract_binary, multiply_binary, false>(),
-    pair_row<subtract_binary, multiply_binary, true>(),
-    pair_row<multiply_binary, add_binary, false>(),
-    pair_row<multiply_binary, add_binary, true>(),
-    pair_row<multiply_binary, subtract_binary, false>(),
-    pair_row<multiply_binary, subtract_binary, true>(),
-    pair_row<multiply_binary, multiply_binary, false>(),
-    pair_row<multiply_binary, multiply_binary, true>(),
-};
+// By pair_number().
+#define PAIRS(op1)                                                                     \
+  pair_row<op1, add_binary, false>(), pair_row<op1, add_binary, true>(),               \
+      pair_row<op1, subtract_binary, false>(), pair_row<op1, subtract_binary, true>(), \
+      pair_row<op1, multiply_binary, false>(), pair_row<op1, multiply_binary, true>(), \
+      pair_row<op1, divide_binary, false>(), pair_row<op1, divide_binary, true>()
+constexpr PairRow kPair[] = {PAIRS(add_binary), PAIRS(subtract_binary), PAIRS(multiply_binary),
+                             PAIRS(divide_binary)};
+#undef PAIRS
 
-constexpr OpFn kSelect[4] = {select_tile<uint8_t>, select_tile<uint16_t>, select_tile<uint32_t>,
-                             select_tile<uint64_t>};
+constexpr OpFn kSelect[4] = {
+    ternary_tile<Select, bool_t, uint8_t>, ternary_tile<Select, bool_t, uint16_t>,
+    ternary_tile<Select, bool_t, uint32_t>, ternary_tile<Select, bool_t, uint64_t>};
 
 }  // namespace NEEDLE_ISA
 }  // namespace needle

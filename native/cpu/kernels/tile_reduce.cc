@@ -25,6 +25,15 @@ void add_rows(void* totals, const void* tile, int64_t rows, int64_t cols) {
   }
 }
 
+template <class T>
+void add_row_products(void* totals, const void* a, const void* b, int64_t rows, int64_t cols) {
+  auto* const total = static_cast<TotalOf<Sum, T>*>(totals);
+  Products<T> products = {static_cast<const T*>(a), static_cast<const T*>(b)};
+  for (int64_t r = 0; r < rows; ++r, products.a += cols, products.b += cols) {
+    total[r] += static_cast<TotalOf<Sum, T>>(reduce_run<Sum, T>(products, cols));
+  }
+}
+
 template <class Op, class T>
 void finish_rows(void* out, const void* totals, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r) {
@@ -49,12 +58,14 @@ void multiply_rows(void* totals, const void* tile, int64_t rows, int64_t cols) {
 
 template <class Op, class T>
 constexpr RowReduction row_reduction() {
-  return {start_rows<Op, T>, add_rows<Op, T>, finish_rows<Op, T>};
+  RowReduction row = {start_rows<Op, T>, add_rows<Op, T>, nullptr, finish_rows<Op, T>};
+  if constexpr (is_same<Op, Sum> && is_floating<T>) row.add_products = add_row_products<T>;
+  return row;
 }
 
 template <class T>
 constexpr RowReduction row_product() {
-  return {start_rows<WideProd, T>, multiply_rows<T>, finish_rows<WideProd, T>};
+  return {start_rows<WideProd, T>, multiply_rows<T>, nullptr, finish_rows<WideProd, T>};
 }
 
 template <class Op>
@@ -72,6 +83,25 @@ void add_columns(void* sums, const void* tile, int64_t rows, int64_t cols) {
     reduce_rows<Sum>(to, x, x + cols, x + 2 * cols, x + 3 * cols, cols);
   }
   for (; rows > 0; --rows, x += cols) reduce_row<Sum>(to, x, cols);
+}
+
+// As if the products were a tile: the same order of sums.
+template <class T>
+void add_column_products(void* sums, const void* a, const void* b, int64_t rows, int64_t cols) {
+  T* const to = static_cast<T*>(sums);
+  const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
+  for (; rows >= 4; rows -= 4, x += 4 * cols, y += 4 * cols) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < cols; ++i) {
+      const T low = x[i] * y[i] + x[cols + i] * y[cols + i];
+      const int64_t third = 2 * cols + i, fourth = 3 * cols + i;
+      to[i] += low + (x[third] * y[third] + x[fourth] * y[fourth]);
+    }
+  }
+  for (; rows > 0; --rows, x += cols, y += cols) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < cols; ++i) to[i] += x[i] * y[i];
+  }
 }
 
 template <class T>
@@ -93,7 +123,9 @@ void combine_columns(void* totals, const void* others, int64_t n) {
 
 template <class T>
 constexpr ColumnSum column_sum(ComputeType total) {
-  return {add_columns<T>, flush_columns<T>, combine_columns<T>, total};
+  ColumnSum sum = {add_columns<T>, nullptr, flush_columns<T>, combine_columns<T>, total};
+  if constexpr (is_floating<T>) sum.add_products = add_column_products<T>;
+  return sum;
 }
 
 }  // namespace

@@ -81,6 +81,31 @@ template <class V>
 }
 #endif
 
+// a > b ? a : b and a < b ? a : b, of scalars and vectors: b where they do not compare.
+template <class V>
+[[gnu::always_inline]] inline V larger_of(V a, V b) {
+  return a > b ? a : b;
+}
+template <class V>
+[[gnu::always_inline]] inline V smaller_of(V a, V b) {
+  return a < b ? a : b;
+}
+#if defined(__AVX512F__)
+[[gnu::always_inline]] inline Vec<float> larger_of(Vec<float> a, Vec<float> b) {
+  return _mm512_max_ps(a, b);
+}
+[[gnu::always_inline]] inline Vec<float> smaller_of(Vec<float> a, Vec<float> b) {
+  return _mm512_min_ps(a, b);
+}
+#elif defined(__AVX2__)
+[[gnu::always_inline]] inline Vec<float> larger_of(Vec<float> a, Vec<float> b) {
+  return _mm256_max_ps(a, b);
+}
+[[gnu::always_inline]] inline Vec<float> smaller_of(Vec<float> a, Vec<float> b) {
+  return _mm256_min_ps(a, b);
+}
+#endif
+
 // The first n lanes of a vector, 1 <= n <= kLanes<T>: load gives zeros in the others, store leaves
 // their memory alone; neither touches it. T has 4 or 8 bytes.
 #if defined(__AVX512F__)

@@ -54,6 +54,18 @@ def to_numpy(a: Operand) -> Array:
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def _normal_below(x: Array) -> Array:
+    """The probability that the normal distribution gives to what is below x."""
+    result: Array = _erfc(x.astype(np.float64) * -math.sqrt(0.5)) / 2
+    return result
+
+
+def _normal_density(x: Array) -> Array:
+    result: Array = np.exp(np.square(x.astype(np.float64)) / -2) / math.sqrt(2 * math.pi)
+    return result
 
 
 # The names of elementwise functions, by the dtypes that they take and give.
@@ -84,6 +96,8 @@ UNARY_FLOATING: dict[str, Any] = {  # the same, for floating dtypes only
     "cosh": np.cosh,
     "sigmoid": sigmoid,
     "erf": lambda x: _erf(x).astype(x.dtype),
+    "gelu": lambda x: (x * _normal_below(x)).astype(x.dtype),
+    "gelu_slope": lambda x: (_normal_below(x) + x * _normal_density(x)).astype(x.dtype),
 }
 UNARY_PREDICATES: dict[str, Any] = {  # any dtype in, bool out
     "isnan": np.isnan,

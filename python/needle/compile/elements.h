@@ -177,6 +177,11 @@ static inline f64 sigmoid_f64(f64 x) {
   const f64 e = exp(-fabs(x));
   return (x < 0 ? e : 1.0) / (1.0 + e);
 }
+static inline f64 normal_below(f64 x) { return 0.5 * erfc(x * -0.70710678118654752); }
+static inline f64 gelu_f64(f64 x) { return x * normal_below(x); }
+static inline f64 gelu_slope_f64(f64 x) {
+  return normal_below(x) + x * (exp(-0.5 * x * x) * 0.39894228040143268);
+}
 
 // float: functions of our own ---------------------------------------------------------------------
 
@@ -325,6 +330,34 @@ static inline f32 erf_f32(f32 x) {
   const f32 scale = power_of_two(r.n);
   const f32 far = 1.0f - fmaf(fmaf(exp_tail(r.r) * r.r, r.r, r.r), scale, scale);
   return a < 0.92f ? fmaf(p, x, x) : x != x ? x : copysignf(far, x);
+}
+
+// The density of the normal distribution but for 1 / sqrt(2 pi), and the probability below x.
+typedef struct {
+  f32 density, below;
+} Normal;
+
+static inline Normal normal_at(f32 x) {
+  const f32 a = fabsf(x), b = a > 13.1f ? 13.1f : a;
+  f32 above = fmaf(4.003128037e-03f, b, 3.986837342e-02f);
+  above = fmaf(above, b, 1.809616536e-01f);
+  above = fmaf(above, b, 4.352176189e-01f);
+  above = fmaf(above, b, 5.000000000e-01f);
+  f32 under = fmaf(1.003420539e-02f, b, 9.994275123e-02f);
+  under = fmaf(under, b, 4.634695947e-01f);
+  under = fmaf(under, b, 1.193046212e+00f);
+  under = fmaf(under, b, 1.668320179e+00f);
+  under = fmaf(under, b, 1.000000000e+00f);
+  const f32 density = a > 13.1f ? 0.0f : exp_f32(-0.5f * b * b);
+  const f32 tail = density * (above / under);
+  const Normal normal = {density, x < 0 ? tail : 1.0f - tail};
+  return normal;
+}
+
+static inline f32 gelu_f32(f32 x) { return x * normal_at(x).below; }
+static inline f32 gelu_slope_f32(f32 x) {
+  const Normal normal = normal_at(x);
+  return fmaf(x, normal.density * 0.398942280f, normal.below);
 }
 
 // e^x for |x| <= 700, in double.

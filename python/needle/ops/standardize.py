@@ -228,13 +228,18 @@ class AffineNorm(_OverLastAxes, TensorOp):
     Equals `affine_norm_by_definition`. w, or b, or both may be left out.
     """
 
+    statistics: Sequence[Any] = ()  # m (if centred) and r: noted for the gradient
+
     def compute(self, x: Any, *affine: Any) -> Any:
-        source = affine_norm_program(self.eps, self.centred, self.weighted, self.shifted)
-        return F.run(source, x, *affine, axes=self.axes(x.ndim))
+        kind = self.eps, self.centred, accumulator(x.dtype)
+        source = affine_norm_program(*kind, self.weighted, self.shifted)
+        y, *self.statistics = F.run(source, x, *affine, axes=self.axes(x.ndim))
+        return y
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x, *affine = node.inputs
         op = AffineNormGradient(self.n_axes, self.eps, self.centred, self.weighted, self.shifted)
+        op.statistics = self.statistics
         found = op(out_grad, x, *affine[: self.weighted]).tuple()
         return tuple(fit(d, source) for d, source in zip(found, node.inputs, strict=True))
 
@@ -242,10 +247,16 @@ class AffineNorm(_OverLastAxes, TensorOp):
 class AffineNormGradient(_OverLastAxes, FusedTupleOp):
     """(dx, dw, db) of `AffineNorm`, without those of what was left out"""
 
+    statistics: Sequence[Any] = ()  # as there; computed again if they are not known
+
     def compute(self, g: Any, x: Any, *weight: Any) -> Any:
-        source = affine_norm_gradient(self.eps, self.centred, self.weighted, self.shifted)
+        source = affine_norm_gradient(self.centred, self.weighted, self.shifted)
         axes = self.axes(x.ndim)
-        found = F.run(source, g, x, *weight, axes=axes)
+        rows = self.statistics
+        if not rows or type(rows[0]) is not type(x):
+            kind = self.eps, self.centred, accumulator(x.dtype)
+            _, *rows = F.run(affine_norm_program(*kind, False, False), x, axes=axes)
+        found = F.run(source, g, x, *rows, *weight, axes=axes)
         if not (self.weighted or self.shifted):
             return (found,)
         dx, *sums = found
@@ -267,36 +278,39 @@ class AffineNormGradient(_OverLastAxes, FusedTupleOp):
         return tuple(found)
 
 
-def _deviation(x: Value, eps: float, centred: bool) -> tuple[Value, Value]:
-    """z and r."""
-    deviation = x - row_mean(x) if centred else x
-    scale = rsqrt(row_mean(square(deviation)) + eps)
-    return deviation * scale, scale
-
-
 @cache
-def affine_norm_program(eps: float, centred: bool, weighted: bool, shifted: bool) -> Program:
-    def affine_norm(x: Value, *affine: Value) -> Value:
-        y, _ = _deviation(x, eps, centred)
+def affine_norm_program(
+    eps: float, centred: bool, statistics: DType, weighted: bool, shifted: bool
+) -> Program:
+    def affine_norm(x: Value, *affine: Value) -> tuple[Value, ...]:
+        mean = [row_mean(x)] if centred else []
+        deviation = x - mean[0] if centred else x
+        scale = rsqrt(row_mean(square(deviation)) + eps)
+        y = deviation * scale
         if weighted:
             y = y * affine[0]
-        return y + affine[-1] if shifted else y
+        y = y + affine[-1] if shifted else y
+        return y, *(cast(v, statistics) for v in (*mean, scale))
 
     return trace(affine_norm, "affine_norm", ["x"] + ["weight"] * weighted + ["bias"] * shifted)
 
 
 @cache
-def affine_norm_gradient(eps: float, centred: bool, weighted: bool, shifted: bool) -> Program:
-    def affine_norm_gradient(g: Value, x: Value, *weight: Value) -> tuple[Value, ...]:
-        z, scale = _deviation(x, eps, centred)
-        h = g * weight[0] if weighted else g
+def affine_norm_gradient(centred: bool, weighted: bool, shifted: bool) -> Program:
+    def affine_norm_gradient(g: Value, x: Value, *rest: Value) -> tuple[Value, ...]:
+        scale = rest[centred]
+        z = (x - rest[0]) * scale if centred else x * scale
+        h = g * rest[-1] if weighted else g
         dx = h - z * row_mean(h * z)
         if centred:
             dx = dx - row_mean(h)
         sums = [column_sum(g * z)] * weighted + [column_sum(g)] * shifted
-        return (dx * scale, *sums)
+        return cast(dx * scale, x), *sums
 
-    return trace(affine_norm_gradient, "affine_norm_gradient", ["g", "x"] + ["weight"] * weighted)
+    rows = ["mean"] * centred + ["scale"]
+    names = ["g", "x", *rows] + ["weight"] * weighted
+    kinds = ["row" if name in rows else "full" for name in names]
+    return trace(affine_norm_gradient, "affine_norm_gradient", names, kinds)
 
 
 def affine_norm(

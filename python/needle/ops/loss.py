@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..backend.program import (
+    Program,
     Row,
+    Scalar,
     Value,
     add_at,
+    cast,
+    equal as is_equal,
     exp,
     gather as pick,
     log,
+    not_equal as is_different,
     program,
     row_max,
     row_sum,
+    where as choose,
 )
+from ..dtype import DType
 from ..ndarray import functions as F, layout, select
 from .common import check_tensor, fit
-from .compare import equal, where
+from .compare import equal, not_equal, where
 from .fused import FusedOp
 from .indexing import NOT_WHOLE, gather, ids_of, scatter_add
-from .reduce import averaged
+from .reduce import accumulator, averaged
 from .softmax import logsoftmax, softmax
 from .unary import log as log_of
 
@@ -50,7 +59,7 @@ class CrossEntropy(TensorOp):
 
     def compute(self, x: Any, ids: Any) -> Any:
         x = F.cast(x, averaged(x.dtype))
-        ids = F.reshape(ids, (*ids.shape[: self.axis], 1, *ids.shape[self.axis :]))
+        ids = _with_axis(ids, self.axis)
         zero = _zero_for(x, ids, self.axis)
         return F.squeeze(F.run(log_total, x, ids, zero, axes=(self.axis,)), (self.axis,))
 
@@ -73,24 +82,135 @@ class CrossEntropyGradient(FusedOp):
         return scatter_add(softmax(x, self.axis) * g, self.axis, ids, -g)
 
 
-def _zero_for(x: Any, ids: Any, axis: int) -> Any:
+class MeanCrossEntropy(TensorOp):
+    """y = Σ (ln Σ e^x_c - x_t) / n over the n positions whose class id t is not the ignored one
+
+    dx_c = (g / n) (softmax(x)_c - [c = t]) there, else 0. Equals the mean of `CrossEntropy`.
+    """
+
+    statistics: Sequence[Any] = ()  # n, and of each position max x_c and Σ e^(x_c - max)
+
+    def __init__(self, axis: int, ignored: int):
+        self.axis = axis
+        self.ignored = ignored
+
+    def compute(self, x: Any, ids: Any) -> Any:
+        x = F.cast(x, averaged(x.dtype))
+        mean, self.statistics = _mean_cross_entropy(x, ids, self.axis, self.ignored)
+        return mean
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, ids = node.inputs
+        op = MeanCrossEntropyGradient(self.axis, self.ignored)
+        op.statistics = self.statistics
+        return fit(op(x.astype(out_grad.dtype), ids, out_grad), x), None
+
+
+class MeanCrossEntropyGradient(FusedOp):
+    """dx_c = (g / n) (softmax(x)_c - [c = t]), 0 where t is the ignored id"""
+
+    statistics: Sequence[Any] = ()  # as there; computed again if they are not known
+
+    def __init__(self, axis: int, ignored: int):
+        self.axis = axis
+        self.ignored = ignored
+
+    def compute(self, x: Any, ids: Any, g: Any) -> Any:
+        noted = self.statistics
+        if not noted or type(noted[0]) is not type(x):
+            _, noted = _mean_cross_entropy(x, ids, self.axis, self.ignored)
+        source = mean_cross_entropy_gradient(self.ignored)
+        return F.run(source, x, _with_axis(ids, self.axis), g, *noted, axes=(self.axis,))
+
+    def definition(self, x: Any, ids: Any, g: Any) -> Any:
+        kept = not_equal(ids, self.ignored)
+        shares = where(kept, g / kept.astype(g.dtype).sum(), 0.0).expand_dims(self.axis)
+        places = where(kept, ids, 0).expand_dims(self.axis)
+        return scatter_add(softmax(x, self.axis) * shares, self.axis, places, -shares)
+
+
+def _mean_cross_entropy(x: Any, ids: Any, axis: int, ignored: int) -> tuple[Any, Any]:
+    """The mean and the statistics of `MeanCrossEntropy`."""
+    expanded = _with_axis(ids, axis)
+    zero = _zero_for(x, expanded, axis, ignored)
+    statistics = accumulator(x.dtype)
+    losses, top, total = F.run(
+        cross_entropy_program(ignored, statistics), x, expanded, zero, axes=(axis,)
+    )
+    everywhere = tuple(range(x.ndim))
+    mean, count = F.run(mean_of_kept(ignored, x.dtype), losses, expanded, axes=everywhere)
+    return F.reshape(mean, ()), (F.reshape(count, ()), top, total)
+
+
+@cache
+def cross_entropy_program(ignored: int, statistics: DType) -> Program:
+    @program
+    def cross_entropy(x: Value, ids: Row, zero: Row) -> tuple[Value, ...]:
+        top = row_max(x)
+        total = row_sum(exp(x - top))
+        loss = choose(is_equal(ids, ignored), 0.0, (top - pick(x, ids)) + log(total) + zero)
+        return tuple(cast(v, statistics) for v in (loss, top, total))
+
+    return cross_entropy
+
+
+@cache
+def mean_of_kept(ignored: int, dtype: DType) -> Program:
+    @program
+    def mean_of_kept(losses: Value, ids: Value) -> tuple[Value, ...]:
+        count = row_sum(cast(is_different(ids, ignored), losses))
+        return cast(row_sum(losses) / count, dtype), count
+
+    return mean_of_kept
+
+
+@cache
+def mean_cross_entropy_gradient(ignored: int) -> Program:
+    @program
+    def mean_cross_entropy_gradient(
+        x: Value, ids: Row, g: Scalar, count: Scalar, top: Row, total: Row
+    ) -> Value:
+        share = choose(is_equal(ids, ignored), 0.0, g / count)
+        return cast(add_at(exp(x - top) * (share / total), ids, -share), x)
+
+    return mean_cross_entropy_gradient
+
+
+def _with_axis(ids: Any, axis: int) -> Any:
+    return F.reshape(ids, (*ids.shape[:axis], 1, *ids.shape[axis:]))
+
+
+@cache
+def places(classes: int, ignored: int | None) -> Program:
+    """Ids as indices: 0 for the ignored one, out of range for negative ones."""
+
+    @program
+    def places(ids: Value) -> Value:
+        found = choose(ids < 0, classes, ids)
+        return found if ignored is None else choose(is_equal(ids, ignored), 0, found)
+
+    return places
+
+
+def _zero_for(x: Any, ids: Any, axis: int, ignored: int | None = None) -> Any:
     """0 for every class id that there is, an error for others: programs do not look at ids, and
     negative ones do not count from the end. Takes from a view of one zero, not from x itself."""
     classes = x.shape[axis]
-    refused = F.full_like(ids, classes, shape=())
-    checked = F.where(F.binary("less", ids, 0), refused, ids)
+    checked = F.run(places(classes, ignored), ids)
     zeros = F.broadcast_to(F.full_like(x, 0, shape=(1,) * x.ndim), x.shape)
     try:
         return select.take_along(zeros, checked, axis)
     except IndexError:
         raise IndexError(
             f"[cross_entropy] expected class ids from 0 to {classes - 1}, got "
-            f"{_wrong(ids, classes)}; the input's axis {axis} has {classes} classes."
+            f"{_wrong(ids, checked, classes)}; the input's axis {axis} has {classes} classes."
         ) from None
 
 
-def _wrong(ids: Any, classes: int) -> Any:
-    least, most = (F.reduce(name, ids).item() for name in ("min", "max"))
+def _wrong(ids: Any, checked: Any, classes: int) -> Any:
+    zero = F.full_like(ids, 0, shape=())
+    outside = F.where(F.binary("greater_equal", checked, classes), ids, zero)
+    least, most = (F.reduce(name, outside).item() for name in ("min", "max"))
     if least == NOT_WHOLE:
         return "a number that is not whole"
     return least if least < 0 else most
@@ -100,6 +220,11 @@ def cross_entropy_of_ids(x: Tensor, ids: Tensor, axis: int) -> Tensor:
     """-log softmax(x) at the class ids along an axis, one for each position."""
     axis = layout.normalize_axis(axis, check_tensor("cross_entropy", x).ndim, "cross_entropy")
     return CrossEntropy(axis)(x, ids_of(ids))
+
+
+def mean_cross_entropy(x: Tensor, ids: Tensor, axis: int, ignored: int) -> Tensor:
+    """The mean of -log softmax(x) at the class ids, over positions whose id is not ignored."""
+    return MeanCrossEntropy(axis, ignored)(x, ids_of(ids))
 
 
 def cross_entropy_by_definition(x: Tensor, ids: Tensor, axis: int) -> Tensor:

@@ -8,7 +8,7 @@ from ...autograd import Tensor
 from ...ops import gather, logsoftmax, norm, where
 from ...ops.activation import softplus
 from ...ops.indexing import ids_of
-from ...ops.loss import binary_cross_entropy_of, cross_entropy_of_ids
+from ...ops.loss import binary_cross_entropy_of, cross_entropy_of_ids, mean_cross_entropy
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -100,6 +100,8 @@ def cross_entropy(
     axis = _class_axis("cross_entropy", input, target)
     classes = input.shape[axis]
     _check_weight("cross_entropy", weight, classes)
+    if weight is None and reduction == "mean" and not label_smoothing:
+        return mean_cross_entropy(input, target, axis, ignore_index)
     kept, ids = _kept(target, ignore_index)
     losses, shares = _weigh(cross_entropy_of_ids(input, ids, axis), kept, ids, weight)
     result = _finish(losses, shares, reduction)

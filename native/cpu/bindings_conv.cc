@@ -67,49 +67,48 @@ int64_t work_of(const View& w, const View& y) {
   return work;
 }
 
+// What a convolution is called with: the output, two inputs and the window, read and checked.
+struct Call {
+  Operand out, a, b;
+  ConvWindow window;
+
+  Call(const char* kernel, nb::handle out_, nb::handle a_, const char* a_name, nb::handle b_,
+       const char* b_name, nb::handle stride, nb::handle padding, nb::handle dilation,
+       nb::handle groups)
+      : out(read_output(out_, {kernel, "out"})),
+        a(read_operand(a_, {kernel, a_name})),
+        b(read_operand(b_, {kernel, b_name})) {
+    require_dtype(a.view.dtype, out.view.dtype, {kernel, a_name});
+    require_dtype(b.view.dtype, out.view.dtype, {kernel, b_name});
+    const int rank = read_rank(out.view, a.view, b.view, kernel);
+    window = read_window(stride, padding, dilation, groups, rank, kernel);
+  }
+
+  // x, w and y are those of out, a and b that have these roles.
+  template <class Kernel>
+  void run(const char* name, Kernel kernel, const View& x, const View& w, const View& y) const {
+    check_shapes(x, w, y, window.groups, name);
+    launch(work_of(w, y), {&out.view, &a.view, &b.view},
+           [kernel, window = window](Views v) { kernel(*v[0], *v[1], *v[2], window); });
+  }
+};
+
 void conv(nb::handle out, nb::handle x, nb::handle w, nb::handle stride, nb::handle padding,
           nb::handle dilation, nb::handle groups) {
-  const auto kernel = kernels().conv;
-  const Operand target = read_output(out, {"conv", "out"});
-  const Operand images = read_operand(x, {"conv", "x"}), filters = read_operand(w, {"conv", "w"});
-  const View &to = target.view, &from = images.view, &by = filters.view;
-  require_dtype(from.dtype, to.dtype, {"conv", "x"});
-  require_dtype(by.dtype, to.dtype, {"conv", "w"});
-  const int rank = read_rank(to, from, by, "conv");
-  const ConvWindow window = read_window(stride, padding, dilation, groups, rank, "conv");
-  check_shapes(from, by, to, window.groups, "conv");
-  launch(work_of(by, to), {&to, &from, &by}, [=](Views v) { kernel(*v[0], *v[1], *v[2], window); });
+  const Call call("conv", out, x, "x", w, "w", stride, padding, dilation, groups);
+  call.run("conv", kernels().conv, call.a.view, call.b.view, call.out.view);
 }
 
 void conv_by_data(nb::handle out, nb::handle y, nb::handle w, nb::handle stride, nb::handle padding,
                   nb::handle dilation, nb::handle groups) {
-  constexpr const char* name = "conv_by_data";
-  const auto kernel = kernels().conv_by_data;
-  const Operand target = read_output(out, {name, "out"});
-  const Operand images = read_operand(y, {name, "y"}), filters = read_operand(w, {name, "w"});
-  const View &to = target.view, &from = images.view, &by = filters.view;
-  require_dtype(from.dtype, to.dtype, {name, "y"});
-  require_dtype(by.dtype, to.dtype, {name, "w"});
-  const int rank = read_rank(to, from, by, name);
-  const ConvWindow window = read_window(stride, padding, dilation, groups, rank, name);
-  check_shapes(to, by, from, window.groups, name);
-  launch(work_of(by, from), {&to, &from, &by},
-         [=](Views v) { kernel(*v[0], *v[1], *v[2], window); });
+  const Call call("conv_by_data", out, y, "y", w, "w", stride, padding, dilation, groups);
+  call.run("conv_by_data", kernels().conv_by_data, call.out.view, call.b.view, call.a.view);
 }
 
 void conv_by_weight(nb::handle out, nb::handle x, nb::handle y, nb::handle stride,
                     nb::handle padding, nb::handle dilation, nb::handle groups) {
-  constexpr const char* name = "conv_by_weight";
-  const auto kernel = kernels().conv_by_weight;
-  const Operand target = read_output(out, {name, "out"});
-  const Operand images = read_operand(x, {name, "x"}), made = read_operand(y, {name, "y"});
-  const View &to = target.view, &from = images.view, &by = made.view;
-  require_dtype(from.dtype, to.dtype, {name, "x"});
-  require_dtype(by.dtype, to.dtype, {name, "y"});
-  const int rank = read_rank(to, from, by, name);
-  const ConvWindow window = read_window(stride, padding, dilation, groups, rank, name);
-  check_shapes(from, to, by, window.groups, name);
-  launch(work_of(to, by), {&to, &from, &by}, [=](Views v) { kernel(*v[0], *v[1], *v[2], window); });
+  const Call call("conv_by_weight", out, x, "x", y, "y", stride, padding, dilation, groups);
+  call.run("conv_by_weight", kernels().conv_by_weight, call.a.view, call.out.view, call.b.view);
 }
 
 }  // namespace

@@ -134,7 +134,8 @@ struct Filter {
 struct Cuts {
   int64_t count, size, longer;
 
-  Cuts(int64_t n, int64_t most) : count(ceil_div(n, most)), size(n / count), longer(n % count) {}
+  Cuts(int64_t n, int64_t most)
+      : count(ceil_div(n, most)), size(n / max_of(1, count)), longer(n - size * count) {}
 
   int64_t start(int64_t i) const { return i * size + min_of(i, longer); }
   int64_t length(int64_t i) const { return i < longer ? size + 1 : size; }

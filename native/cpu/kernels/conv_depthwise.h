@@ -25,23 +25,40 @@ void pack_taps(T* to, const Filter<const T>& filter, const TapAxis (&axes)[kSpac
   }
 }
 
-// out[i][c] = sum over the list of a[i * in_step + c] * b[c], i < Outputs
+// out[i][c] = sum over the list of a[i * in_step + c] * b[c], for i < Outputs and Vecs vectors of c
+template <class T, int Outputs, int Vecs>
+[[gnu::always_inline]] inline void add_vecs(const Panels<T>* list, int64_t count, int64_t in_step,
+                                            T* out, int64_t out_step, int64_t c) {
+  Vec<T> acc[Outputs][Vecs] = {};
+  for (int64_t p = 0; p < count; ++p) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vecs; ++v) {
+      const Vec<T> weight = load(list[p].b + c + v * kLanes<T>);
+      const T* a = list[p].a + c + v * kLanes<T>;
+#pragma GCC unroll 8
+      for (int i = 0; i < Outputs; ++i, a += in_step) {
+        acc[i][v] = multiply_add(load(a), weight, acc[i][v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < Outputs; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vecs; ++v) store(out + i * out_step + c + v * kLanes<T>, acc[i][v]);
+  }
+}
+
+// The same for all channels.
 template <class T, int Outputs>
 void add_taps(const Panels<T>* list, int64_t count, int64_t in_step, T* out, int64_t out_step,
               int64_t channels) {
+  constexpr int kVecs = Outputs < 4 ? 4 / Outputs : 1;  // sums that do not wait for each other
   int64_t c = 0;
+  for (; c + kVecs * kLanes<T> <= channels; c += kVecs * kLanes<T>) {
+    add_vecs<T, Outputs, kVecs>(list, count, in_step, out, out_step, c);
+  }
   for (; c + kLanes<T> <= channels; c += kLanes<T>) {
-    Vec<T> acc[Outputs] = {};
-    for (int64_t p = 0; p < count; ++p) {
-      const Vec<T> weight = load(list[p].b + c);
-      const T* a = list[p].a + c;
-#pragma GCC unroll 8
-      for (int i = 0; i < Outputs; ++i, a += in_step) {
-        acc[i] = multiply_add(load(a), weight, acc[i]);
-      }
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < Outputs; ++i) store(out + i * out_step + c, acc[i]);
+    add_vecs<T, Outputs, 1>(list, count, in_step, out, out_step, c);
   }
   if (c == channels) return;
   const Lanes<T> lanes(static_cast<int>(channels - c));
@@ -52,6 +69,21 @@ void add_taps(const Panels<T>* list, int64_t count, int64_t in_step, T* out, int
     }
     lanes.store(out + i * out_step + c, acc);
   }
+}
+
+template <class T>
+using AddTaps = void (*)(const Panels<T>* list, int64_t count, int64_t in_step, T* out,
+                         int64_t out_step, int64_t channels);
+
+constexpr int kMostOutputs = 8;  // summed at once
+
+// add_taps for 1 to kMostOutputs outputs
+template <class T, int Outputs = kMostOutputs>
+AddTaps<T> taps_adder(int64_t outputs) {
+  if constexpr (Outputs > 1) {
+    if (outputs != Outputs) return taps_adder<T, Outputs - 1>(outputs);
+  }
+  return add_taps<T, Outputs>;
 }
 
 // A depthwise convolution or its adjoint in the data.
@@ -79,8 +111,6 @@ class DepthwiseConv {
   }
 
  private:
-  static constexpr int kOutputs = 8;  // summed at once
-
   void run_line(int64_t line, Panels<T>* list) const {
     const int64_t h = line % axes_[1].out, rest = line / axes_[1].out;
     const int64_t d = rest % axes_[0].out, n = rest / axes_[0].out;
@@ -93,17 +123,25 @@ class DepthwiseConv {
       const int64_t count = width.count(phase);
       int64_t first, last;  // outputs of the phase whose taps are all inside
       inner_outputs(phase, &first, &last);
-      for (int64_t j = 0; j < count;) {
+      const auto run = [&](int64_t j, int64_t outputs) {
         T* const to = out + (phase + j * width.out_step()) * out_.step[2];
         const int64_t n_taps = list_taps(in, d, h, phase, j, list);
-        if (j >= first && j + kOutputs <= last) {
-          add_taps<T, kOutputs>(list, n_taps, in_step, to, out_step, out_.channels);
-          j += kOutputs;
-        } else {
-          add_taps<T, 1>(list, n_taps, in_step, to, out_step, out_.channels);
-          ++j;
-        }
-      }
+        const int64_t lowest = width.is_adjoint ? 0 : n_taps - 1;
+        if (n_taps > 0) prefetch_below(list[lowest].a, outputs * in_step);
+        taps_adder<T>(outputs)(list, n_taps, in_step, to, out_step, out_.channels);
+      };
+      for (int64_t j = 0; j < first; ++j) run(j, 1);
+      const Cuts cuts(last - first, kMostOutputs);
+      for (int64_t i = 0; i < cuts.count; ++i) run(first + cuts.start(i), cuts.length(i));
+      for (int64_t j = last; j < count; ++j) run(j, 1);
+    }
+  }
+
+  // Of the line of inputs that the next line of outputs sees first.
+  void prefetch_below(const T* last_input, int64_t n) const {
+    const T* const below = last_input + in_.step[1];
+    for (int64_t i = 0; i < n; i += 64 / static_cast<int64_t>(sizeof(T))) {
+      __builtin_prefetch(below + i);
     }
   }
 
@@ -117,6 +155,8 @@ class DepthwiseConv {
       *first = max_of(*first, -floor_div(shift, width.in_step()));
       *last = min_of(*last, floor_div(width.in - 1 - shift, width.in_step()) + 1);
     }
+    *first = min_of(*first, width.count(phase));
+    *last = max_of(*last, *first);
   }
 
   // What output j of a line's phase sees inside the input, and the weights that it has there.

@@ -81,6 +81,14 @@ def reporting_as(op: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
+def lies_with(noted: Any, x: Any) -> bool:
+    """Can arrays that a forward has noted be used beside x? Not if there are none, or if the forward
+    has only been run for its shape so far, as in lazy mode."""
+    if not noted or type(noted[0]) is not type(x):
+        return False
+    return not isinstance(x, NDArray) or noted[0].device.mod is x.device.mod
+
+
 def whole_number(op: str, name: str, value: Any) -> int:
     """value as an int; 2.0 is not one."""
     try:

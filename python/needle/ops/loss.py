@@ -26,7 +26,7 @@ from ..backend.program import (
 )
 from ..dtype import DType
 from ..ndarray import functions as F, layout, select
-from .common import check_tensor, fit
+from .common import check_tensor, fit, lies_with
 from .compare import equal, not_equal, where
 from .fused import FusedOp
 from .indexing import NOT_WHOLE, gather, ids_of, scatter_add
@@ -117,7 +117,7 @@ class MeanCrossEntropyGradient(FusedOp):
 
     def compute(self, x: Any, ids: Any, g: Any) -> Any:
         noted = self.statistics
-        if not noted or type(noted[0]) is not type(x):
+        if not lies_with(noted, x):
             _, noted = _mean_cross_entropy(x, ids, self.axis, self.ignored)
         source = mean_cross_entropy_gradient(self.ignored)
         return F.run(source, x, _with_axis(ids, self.axis), g, *noted, axes=(self.axis,))

@@ -24,7 +24,7 @@ from ..backend.program import (
 )
 from ..dtype import DType, float32, float64
 from ..ndarray import functions as F
-from .common import check_tensor, fit
+from .common import check_tensor, fit, lies_with
 from .fused import FusedOp, FusedTupleOp
 from .reduce import accumulator, averaged
 
@@ -253,7 +253,7 @@ class AffineNormGradient(_OverLastAxes, FusedTupleOp):
         source = affine_norm_gradient(self.centred, self.weighted, self.shifted)
         axes = self.axes(x.ndim)
         rows = self.statistics
-        if not rows or type(rows[0]) is not type(x):
+        if not lies_with(rows, x):
             kind = self.eps, self.centred, accumulator(x.dtype)
             _, *rows = F.run(affine_norm_program(*kind, False, False), x, axes=axes)
         found = F.run(source, g, x, *rows, *weight, axes=axes)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+import needle as ndl
+
 settings.register_profile(
     "needle",
     deadline=None,
@@ -17,3 +19,6 @@ settings.load_profile("needle")
 @pytest.fixture(autouse=True)
 def _fixed_seed():
     np.random.seed(0)
+    state = ndl.get_rng_state()
+    yield
+    ndl.set_rng_state(state)

@@ -8,17 +8,9 @@ import io
 import numpy as np
 import pytest
 
-import needle as ndl
 from needle.cli import main, tasks
 
 from .helpers import QUICK
-
-
-@pytest.fixture(autouse=True)
-def _random_state_as_before():
-    state = ndl.get_rng_state()
-    yield
-    ndl.set_rng_state(state)
 
 
 @pytest.fixture(scope="session")

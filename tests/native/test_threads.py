@@ -258,7 +258,9 @@ before = set(os.listdir("/proc/self/task"))
 assert compute()
 workers = set(os.listdir("/proc/self/task")) - before
 for task in workers:
-    status = open(f"/proc/self/task/{task}/status").read()
+    status = ""
+    while "sleeping" not in status:  # a thread that is starting blocks all signals
+        status = open(f"/proc/self/task/{task}/status").read()
     blocked = int(status.split("SigBlk:")[1].split()[0], 16)
     assert blocked >> (signal.SIGTERM - 1) & 1 and not blocked >> (signal.SIGSEGV - 1) & 1
 print(len(workers), not signal.pthread_sigmask(signal.SIG_BLOCK, []))

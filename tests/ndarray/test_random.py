@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,6 @@ from needle.backend import cpu, cpu_numpy
 from needle.ndarray.random import Generator
 
 OUTPUT_OF_ZERO = [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]  # Random123's known answers
-
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    state = ndl.get_rng_state()
-    yield
-    ndl.set_rng_state(state)
 
 
 def test_numbers_come_from_numpy_in_the_order_of_the_course() -> None:

@@ -119,6 +119,13 @@ void run_kernel(int64_t work, F&& kernel) {
   kernel();
 }
 
+// The factors of a product, checked, with out's batch axes; and how many multiplications it takes.
+struct Factors {
+  View a, b;
+  int64_t work;
+};
+Factors read_factors(const View& a, const View& b, const View& out, const char* kernel);
+
 // Runs kernel(views), or notes it if this thread records a sequence. The kernel is a function of
 // type void(Views) that holds all else it needs by value: `[op](Views v) { ...(op, *v[0]); }`.
 template <class F>

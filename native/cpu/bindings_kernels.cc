@@ -312,30 +312,12 @@ void matmul(nb::handle out, nb::handle a, nb::handle b) {
   const Operand target = read_output(out, {"matmul", "out"});
   const Operand left = read_operand(a, {"matmul", "a"});
   const Operand right = read_operand(b, {"matmul", "b"});
-  const View &to = target.view, &x = left.view, &y = right.view;
-  require_dtype(x.dtype, to.dtype, {"matmul", "a"});
-  require_dtype(y.dtype, to.dtype, {"matmul", "b"});
-  if (to.ndim < 2 || x.ndim < 2 || y.ndim < 2) {
-    raise_value({"matmul", nullptr}, "expected at least two axes, got %s @ %s",
-                shape_text(x).c_str(), shape_text(y).c_str());
-  }
-  const int64_t m = to.shape[to.ndim - 2], n = to.shape[to.ndim - 1], k = x.shape[x.ndim - 1];
-  const bool fits =
-      x.shape[x.ndim - 2] == m && y.shape[y.ndim - 2] == k && y.shape[y.ndim - 1] == n;
-  if (!fits) {
-    raise_value({"matmul", nullptr}, "inner dimensions differ: %s @ %s -> %s",
-                shape_text(x).c_str(), shape_text(y).c_str(), shape_text(to).c_str());
-  }
-  int64_t shape[kMaxDims];
-  std::copy(to.shape, to.shape + to.ndim, shape);
-  shape[to.ndim - 1] = k;
-  const View wide_x = broadcast(x, shape, to.ndim, {"matmul", "a"});
-  shape[to.ndim - 2] = k;
-  shape[to.ndim - 1] = n;
-  const View wide_y = broadcast(y, shape, to.ndim, {"matmul", "b"});
-  int64_t work;
-  if (__builtin_mul_overflow(to.size(), k, &work)) work = INT64_MAX;
-  launch(work, {&to, &wide_x, &wide_y}, [=](Views v) { kernel(*v[0], *v[1], *v[2]); });
+  const View& to = target.view;
+  require_dtype(left.view.dtype, to.dtype, {"matmul", "a"});
+  require_dtype(right.view.dtype, to.dtype, {"matmul", "b"});
+  const Factors factors = read_factors(left.view, right.view, to, "matmul");
+  launch(factors.work, {&to, &factors.a, &factors.b},
+         [=](Views v) { kernel(*v[0], *v[1], *v[2]); });
 }
 
 // The index operands of gather and scatter, broadcast to the first axes of `values`, which holds

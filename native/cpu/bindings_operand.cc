@@ -280,4 +280,28 @@ void require_shape(const View& view, const int64_t* shape, int ndim, Site site) 
               shape_text(view).c_str());
 }
 
+Factors read_factors(const View& a, const View& b, const View& out, const char* kernel) {
+  if (out.ndim < 2 || a.ndim < 2 || b.ndim < 2) {
+    raise_value({kernel, nullptr}, "expected at least two axes, got %s @ %s", shape_text(a).c_str(),
+                shape_text(b).c_str());
+  }
+  const int64_t m = out.shape[out.ndim - 2], n = out.shape[out.ndim - 1], k = a.shape[a.ndim - 1];
+  const bool fits =
+      a.shape[a.ndim - 2] == m && b.shape[b.ndim - 2] == k && b.shape[b.ndim - 1] == n;
+  if (!fits) {
+    raise_value({kernel, nullptr}, "inner dimensions differ: %s @ %s -> %s", shape_text(a).c_str(),
+                shape_text(b).c_str(), shape_text(out).c_str());
+  }
+  Factors factors;
+  int64_t shape[kMaxDims];
+  std::copy(out.shape, out.shape + out.ndim, shape);
+  shape[out.ndim - 1] = k;
+  factors.a = broadcast(a, shape, out.ndim, {kernel, "a"});
+  shape[out.ndim - 2] = k;
+  shape[out.ndim - 1] = n;
+  factors.b = broadcast(b, shape, out.ndim, {kernel, "b"});
+  if (__builtin_mul_overflow(out.size(), k, &factors.work)) factors.work = INT64_MAX;
+  return factors;
+}
+
 }  // namespace needle

@@ -1,4 +1,4 @@
-// Tile programs: run and run_each of needle/backend/protocol.py.
+// Tile programs: run, run_each and matmul_then of needle/backend/protocol.py.
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -53,10 +53,13 @@ std::vector<nb::object> read_sequence(nb::handle sequence, const char* role) {
 // The operands of one call, outputs first, broadcast to the shape that the program runs over.
 class Call {
  public:
-  Call(const TileProgram& program, nb::handle outs, nb::handle ins, int inner)
+  // `product` is the first input, if it is given.
+  Call(const TileProgram& program, nb::handle outs, nb::handle ins, int inner,
+       const Operand* product = nullptr)
       : program_(program), inner_(inner) {
-    read(outs, program.n_outputs, "outs");
-    read(ins, program.n_inputs, "ins");
+    read(outs, 0, program.n_outputs, "outs");
+    if (product != nullptr) operands_.push_back(*product);
+    read(ins, product == nullptr ? 0 : 1, program.n_inputs, "ins");
     find_shape();
     if (inner < 0 || inner > ndim_) {
       raise_value({"run", "inner"}, "expected 0 to %d axes, got %d", ndim_, inner);
@@ -77,13 +80,15 @@ class Call {
     return k < static_cast<size_t>(program_.n_outputs) ? "outs" : "ins";
   }
 
-  void read(nb::handle sequence, int expected, const char* name) {
+  void read(nb::handle sequence, int first, int end, const char* name) {
     const std::vector<nb::object> items = read_sequence(sequence, name);
     const auto count = static_cast<int>(items.size());
-    if (count != expected) raise_value({"run", name}, "expected %d, got %d", expected, count);
-    const bool is_output = operands_.empty() && expected == program_.n_outputs && name[0] == 'o';
-    for (int k = 0; k < count; ++k) {
-      const nb::object& item = items[static_cast<size_t>(k)];
+    if (count != end - first) {
+      raise_value({"run", name}, "expected %d, got %d", end - first, count);
+    }
+    const bool is_output = name[0] == 'o';
+    for (int k = first; k < end; ++k) {
+      const nb::object& item = items[static_cast<size_t>(k - first)];
       operands_.push_back(is_output ? read_output(item, {"run", name})
                                     : read_operand(item, {"run", name}));
       const DType dtype = is_output ? program_.output_dtype[k] : program_.input_dtype[k];
@@ -168,12 +173,48 @@ void run_each(nb::handle program, nb::handle calls) {
   launch(work, views, [&decoded, count](Views v) { kernels().run_each(decoded, v, count); });
 }
 
+// The program's first input is the product; the operands are outputs, a, b, and the other inputs.
+void matmul_then(nb::handle program, nb::handle outs, nb::handle a, nb::handle b, nb::handle ins) {
+  const TileProgram& decoded = find_program(program);
+  const bool takes_product = decoded.n_inputs > 0 && decoded.input_dtype[0] == DType::f32 &&
+                             decoded.input_kind[0] == ValueKind::full;
+  bool is_full = decoded.is_elementwise && decoded.n_outputs > 0;
+  for (int k = 0; k < decoded.n_outputs; ++k) {
+    is_full = is_full && decoded.output_kind[k] == ValueKind::full;
+  }
+  if (!is_full || !takes_product) {
+    raise_value({"matmul_then", "program"},
+                "expected elementwise instructions on a product of float32, and full outputs");
+  }
+  const std::vector<nb::object> targets = read_sequence(outs, "outs");
+  if (targets.empty()) raise_value({"matmul_then", "outs"}, "expected at least one");
+  // The product has the shape of an output: the first stands for it where shapes are checked.
+  const Operand first = read_output(targets[0], {"matmul_then", "outs"});
+  const Operand left = read_operand(a, {"matmul_then", "a"});
+  const Operand right = read_operand(b, {"matmul_then", "b"});
+  require_dtype(left.view.dtype, DType::f32, {"matmul_then", "a"});
+  require_dtype(right.view.dtype, DType::f32, {"matmul_then", "b"});
+  const Factors factors = read_factors(left.view, right.view, first.view, "matmul_then");
+  const Call call(decoded, outs, ins, 0, &first);
+  if (call.operands()[0]->ndim != first.view.ndim) {
+    raise_value({"matmul_then", "ins"}, "expected at most the product's %d axes, got %d",
+                first.view.ndim, call.operands()[0]->ndim);
+  }
+  std::vector<const View*> views = call.operands();
+  const auto product = views.begin() + decoded.n_outputs;
+  *product = &factors.b;
+  views.insert(views.begin() + decoded.n_outputs, &factors.a);
+  launch(factors.work, views, [&decoded](Views v) { kernels().matmul_then(decoded, v); });
+}
+
 }  // namespace
 
 void bind_programs(nb::module_& m) {
   using nb::arg;
   m.def("run", run, arg("program"), arg("outs"), arg("ins"), arg("inner") = 1);
   m.def("run_each", run_each, arg("program"), arg("calls"));
+  m.def("matmul_then", matmul_then, arg("program"), arg("outs"), arg("a"), arg("b"),
+        arg("ins") = nb::make_tuple());
 }
 
 }  // namespace needle

@@ -84,6 +84,8 @@ struct KernelTable {
 
   // matmul.cc: a and b have out's number of axes, batch axes already broadcast
   void (*matmul)(const View& out, const View& a, const View& b);
+  // outputs, a, b, then the program's inputs but the first, which is the product of floats
+  void (*matmul_then)(const TileProgram& program, const View* const* operands);
 
   // conv.cc: images (N, S..., C), filters (K..., C / groups, O), one to three spatial axes
   void (*conv)(const View& out, const View& x, const View& w, const ConvWindow& window);

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from needle import _native
-from needle.backend import reference
+from needle.backend import program, reference
 from needle.backend.reference import BINARY, CELLS, REDUCE, UNARY
-from needle.dtype import DTYPES
+from needle.dtype import DTYPES, float32
 
 HUGE = (2**31, 2**40, 2**62, 2**63 - 1, 2**63, 2**64, 2**200)
 ODD = (None, "3", 1.5, b"x", [], {}, object(), float("nan"), (), ((),), "\ud800", 1j, np.int8(3))
@@ -56,6 +56,9 @@ class Exporter(_native.BufferExporter):
 
     def _export_buffer(self) -> Any:
         return self.shown
+
+
+PRODUCT = program.program(lambda x, y: x + y).for_dtypes((float32, float32))
 
 
 class Hostile:
@@ -206,6 +209,7 @@ KERNELS = (
     lambda h, o: _native.arg_reduce(h.name(("argmax", "argmin")), o(), o(), h.number()),
     lambda h, o: _native.scan(h.name(("cumsum", "cumprod")), o(), o(), h.number()),
     lambda h, o: _native.matmul(o(), o(), o()),
+    lambda h, o: _native.matmul_then(PRODUCT, (o(),), o(), o(), h.pick((), (o(),), o())),
     lambda h, o: _native.attention(*(o() for _ in range(5)), h.pick(None, o()), h.number(), True),
     lambda h, o: _native.attention_backward(*(o() for _ in range(3)), h.pick(None, o()),
         *(o() for _ in range(3)), h.pick(None, o()), *(o() for _ in range(4)), h.number(), False),

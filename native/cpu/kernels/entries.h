@@ -22,7 +22,9 @@ void arg_reduce(ArgOp op, const View& out, const View& a, int axis);
 void scan(ScanOp op, const View& out, const View& a, int axis);
 
 void matmul(const View& out, const View& a, const View& b);
+void matmul_then(const TileProgram& program, const View* const* operands);
 void matmul_amx(const View& out, const View& a, const View& b);  // avx512 only
+void matmul_then_amx(const TileProgram& program, const View* const* operands);
 
 void conv(const View& out, const View& x, const View& w, const ConvWindow& window);
 void conv_by_data(const View& out, const View& y, const View& w, const ConvWindow& window);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "brgemm.h"
+#include "epilogue.h"
 #include "transpose.h"
 #include "workspace.h"
 
@@ -135,7 +136,9 @@ void pack_rows(T* to, const Matrix<T>& a, const char* from, int64_t rows, int64_
 template <class T>
 class Gemm {
  public:
-  explicit Gemm(const Product<T>& product) : p_(product) {
+  // An epilogue is run on finished tiles; without a plain result it alone takes the sums.
+  explicit Gemm(const Product<T>& product, const Epilogue* epilogue = nullptr)
+      : p_(product), epilogue_(epilogue) {
     height_ = even_part(p_.m, kRows);
     width_ = block_cols<T>(height_);
     cut_tiles();
@@ -240,7 +243,13 @@ class Gemm {
         }
       }
     }
-    if (p_.out.is_plain) return;
+    if constexpr (is_same<T, float>) {
+      const bool is_finished = k0_ + span_ == p_.k;
+      if (epilogue_ != nullptr && is_finished) {
+        run_on_block(*epilogue_, c, c_row, row, rows, col0_ + col, cols);
+      }
+    }
+    if (p_.out.is_plain || epilogue_ != nullptr) return;
     for (int64_t i = 0; i < rows; ++i) {
       p_.out.store(out + i * p_.out.row_stride, p_.out.col_stride, c + i * cols, cols);
     }
@@ -280,6 +289,7 @@ class Gemm {
   }
 
   const Product<T> p_;
+  const Epilogue* const epilogue_;
   int64_t depth_, height_, width_;  // of blocks
   int64_t tile_rows_, tile_cols_;
   bool reads_a_, reads_b_;  // where they lie

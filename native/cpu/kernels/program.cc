@@ -377,13 +377,19 @@ void run_on_block(const Epilogue& epilogue, float* block, int64_t block_stride, 
                 height = max_of(1, tile_capacity(p) / width);
   Machine machine(p, 1, 0, 1);
   char* inputs[kMaxOperands];
-  for (int k = 1; k < p.n_inputs; ++k) inputs[k] = epilogue.inputs[k].data;
+  for (int k = 1; k < p.n_inputs; ++k) inputs[k] = epilogue.inputs[k]->data;
   machine.start(inputs);
-  const View& matrix = epilogue.outputs[0];
-  const int64_t corner = row0 * matrix.strides[0] + col0 * matrix.strides[1];
-  const bool is_in_place =
-      matrix.data + corner * item_size(matrix.dtype) == reinterpret_cast<char*>(block);
-  if (is_in_place) machine.guard(0, 0);
+  const auto view_of = [&](int k) -> const View& {
+    return k < p.n_outputs ? *epilogue.outputs[k] : *epilogue.inputs[k - p.n_outputs];
+  };
+  const auto at = [&](int k, int64_t row, int64_t col) {
+    const View& view = view_of(k);
+    const int64_t place = (row0 + row) * view.strides[0] + (col0 + col) * view.strides[1];
+    return view.data + place * item_size(view.dtype);
+  };
+  for (int k = 0; k < p.n_outputs; ++k) {
+    if (at(k, 0, 0) == reinterpret_cast<char*>(block)) machine.guard(k, 0);
+  }
   machine.begin_rows(1);
   machine.begin_phase(0);
   Chunk chunk;
@@ -392,15 +398,12 @@ void run_on_block(const Epilogue& epilogue, float* block, int64_t block_stride, 
     for (int64_t col = 0; col < cols; col += width) {
       chunk.block = {lesser(height, rows - row), lesser(width, cols - col)};
       for (int k = 0; k < p.n_outputs + p.n_inputs; ++k) {
-        const View& view = k < p.n_outputs ? epilogue.outputs[k] : epilogue.inputs[k - p.n_outputs];
         if (k == p.n_outputs) {
           chunk.steps[k] = {block_stride, 1};
           chunk.at[k] = reinterpret_cast<char*>(block + row * block_stride + col);
         } else {
-          chunk.steps[k] = {view.strides[0], view.strides[1]};
-          chunk.at[k] =
-              view.data + ((row0 + row) * view.strides[0] + (col0 + col) * view.strides[1]) *
-                              item_size(view.dtype);
+          chunk.steps[k] = {view_of(k).strides[0], view_of(k).strides[1]};
+          chunk.at[k] = at(k, row, col);
         }
       }
       machine.run_chunk(p.phases[0].fresh, chunk, nullptr);

@@ -24,6 +24,7 @@ constexpr KernelTable table = {
     .arg_reduce = arg_reduce,
     .scan = scan,
     .matmul = matmul,
+    .matmul_then = matmul_then,
     .conv = conv,
     .conv_by_data = conv_by_data,
     .conv_by_weight = conv_by_weight,
@@ -44,6 +45,7 @@ namespace {
 constexpr KernelTable with_amx(KernelTable kernels) {
   kernels.name = "amx";
   kernels.matmul = matmul_amx;
+  kernels.matmul_then = matmul_then_amx;
   return kernels;
 }
 }  // namespace

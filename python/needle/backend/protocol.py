@@ -139,6 +139,19 @@ class Backend(Protocol):
 
         Half precision accumulates in float32; bool means any(a & b)."""
 
+    def matmul_then(
+        self,
+        program: TypedProgram,
+        outs: Sequence[Operand],
+        a: Operand,
+        b: Operand,
+        ins: Sequence[Operand] = (),
+    ) -> None:
+        """Run an elementwise program whose first input is the float32 product a @ b.
+
+        Its outputs have the product's shape, its other inputs, `ins`, broadcast to it. The results
+        are those of matmul, then run, in every bit; the product itself is not stored."""
+
     # Convolutions meet three operands: images x (N, S..., C) and y (N, P..., O), filters w
     # (K..., C/groups, O), with one to three spatial axes. Along each of them,
     #

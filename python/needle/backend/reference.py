@@ -25,6 +25,7 @@ from .reference_networks import (
 from .storage import (
     Array,
     Handle as Handle,
+    Owned,
     load as load,
     narrow as narrow,
     store as store,
@@ -315,6 +316,18 @@ def _add_in_rows(x: Array, index: Array, amount: Array, outer: int) -> Array:
 def matmul(out: Operand, a: Operand, b: Operand) -> None:
     with np.errstate(all="ignore"):
         store(out, np.matmul(load(a), load(b)))
+
+
+def matmul_then(
+    program: TypedProgram,
+    outs: Sequence[Operand],
+    a: Operand,
+    b: Operand,
+    ins: Sequence[Operand] = (),
+) -> None:
+    product = Owned(outs[0].shape, program.inputs[0])
+    matmul(product, a, b)
+    run(program, outs, (product, *ins), 0)
 
 
 def _meetings(

@@ -29,6 +29,18 @@ class Handle:
         return self.array.ctypes.data
 
 
+class Owned:
+    """A new operand in C order."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: DType):
+        array = np.empty(shape, dtype.storage)
+        self._handle = Handle(array.reshape(-1), dtype)
+        self.shape = shape
+        self.strides = tuple(s // array.itemsize for s in array.strides)
+        self.offset = 0
+        self.dtype = dtype
+
+
 def widen(bits: Array) -> Array:
     """bfloat16 bits -> float32: the upper half of the word."""
     return np.asarray(bits.astype(np.uint32) << 16).view(np.float32)

@@ -208,6 +208,14 @@ class Fusion:
         except ProgramError:
             return group.nodes  # what a program cannot express runs call by call
 
+    def alone(self, number: int, node: Node) -> Node | None:
+        """A call as a program of its own, if it can be one."""
+        piece = piece_of(node)
+        try:
+            return None if piece is None else self._program_call(Group(piece, node, number))
+        except ProgramError:
+            return None
+
     def _program_call(self, group: Group) -> Node:
         draft = _Writer(self, group, [])
         writer = _Writer(self, group, draft.loads.in_order())  # programs begin with their loads

@@ -23,6 +23,10 @@ INPUT, STATE, CONSTANT, HOST, COUNTERS, COMPUTED = (
 )  # fmt: skip
 
 
+# Kernels whose first argument is a tile program.
+PROGRAM_KERNELS = frozenset({"run", "run_each", "matmul_then"})
+
+
 class Value:
     """Flat memory: `size` elements of a type. Compared by identity."""
 
@@ -125,7 +129,7 @@ class Node:
         inputs = ", ".join(_text(a) for a in self.args if id(a) not in outs and a is not self.outs)
         results = ", ".join(f"{o}: {_type(o)}" for o in self.outs)
         onto = f" onto {', '.join(map(str, self.formers))}" if self.continues else ""
-        if self.kernel in ("run", "run_each"):  # a program's text has a line per instruction
+        if self.kernel in PROGRAM_KERNELS:  # a program's text has a line per instruction
             title, *body = self.args[0].text.splitlines()
             given = ", ".join(map(str, self.ins))
             rows = f", rows of {self.args[3]} axes" if self.kernel == "run" else ""

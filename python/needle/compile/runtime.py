@@ -12,6 +12,7 @@ from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
 from . import breaks, loops
 from .binding import Binding
+from .epilogues import epilogues
 from .fuse import fuse
 from .graph import Graph, Node, Operand, Value, map_operands
 from .memory import ARENA, Home, Plan, plan_memory
@@ -25,6 +26,7 @@ from .trace import DATA, MEMORY, Output, Trace
 PASSES: dict[str, Callable[[Graph], Graph]] = {
     "simplified": simplify,
     "fused": fuse,
+    "epilogues": epilogues,
     "together": together,
 }
 UNFUSED = {"simplified": simplify}

@@ -12,7 +12,7 @@ from ..backend import BackendDevice
 from ..dtype import float32
 from ..ndarray.array import empty
 from .breaks import PYTHON
-from .graph import Graph, Node, Operand
+from .graph import PROGRAM_KERNELS, Graph, Node, Operand
 from .loops import LOOP, body_text, loop_of
 
 
@@ -54,7 +54,7 @@ class Kernel:
 
 def kernel_of(node: Node) -> Kernel:
     """A call, described."""
-    program = node.args[0] if node.kernel in ("run", "run_each") else None
+    program = node.args[0] if node.kernel in PROGRAM_KERNELS else None
     text = str(node) if program is None else program.text
     name = node.kernel
     if name == LOOP:
@@ -88,7 +88,7 @@ def flops(node: Node) -> int:
     if loop is not None:
         return loop.steps * sum(map(flops, loop.body.nodes))
     size = max((x.size for x in (*node.ins, *node.outs)), default=0)
-    if node.kernel == "matmul":
+    if node.kernel in ("matmul", "matmul_then"):
         return 2 * node.outs[0].size * node.ins[0].shape[-1]
     if node.kernel.startswith("conv") and len(node.ins) > 1:
         is_forward, by_weight = node.kernel == "conv", node.kernel == "conv_by_weight"

@@ -1,0 +1,150 @@
+"""Programs that become the epilogue of a product, and those that must not."""
+
+import numpy as np
+import pytest
+
+import needle as ndl
+from needle import nn
+from needle.compile.epilogues import as_matrix
+from needle.compile.graph import Operand, Value
+from needle.dtype import float32
+
+RNG = np.random.default_rng(0)
+
+
+def tensor(*shape):
+    return ndl.tensor(RNG.standard_normal(shape).astype(np.float32))
+
+
+def kernels(function, *args):
+    """The kernels of the compiled function, whose results equal those without epilogues."""
+    compiled, plain = ndl.jit(function), ndl.jit(function, fuse=False)
+    for ours, theirs in zip(_all(compiled(*args)), _all(plain(*args)), strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    return [k.name.split()[0] for k in compiled.kernels]
+
+
+def _all(x):
+    return x if isinstance(x, tuple) else (x,)
+
+
+def test_text():
+    w, bias = tensor(6, 8), tensor(8)
+    f = ndl.jit(lambda x: (x @ w + bias).relu())
+    f(tensor(10, 6))
+    assert (
+        str(f.graph["epilogues"])
+        == """\
+%0: float32[60] input
+%1: float32[48] state
+%3: float32[8] state
+%5: float32[10, 8] = matmul_then fused(%0, %1, %3)
+  %0 = load 0                full float32
+  %1 = load 1                full float32
+  %2 = add %0, %1            full float32
+  %3 = relu %2               full float32
+  store 0, %3                full float32
+return %5"""
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: x @ w + tensor(8),  # one call alone
+        lambda x, w: x @ w * 2.0,
+        lambda x, w: tensor(10, 8) + x @ w,  # the product is not the first input
+        lambda x, w: tensor(10, 1) - x @ w,
+        lambda x, w: (x.reshape(2, 5, 6) @ w).relu(),  # other axes
+    ],
+)
+def test_becomes_an_epilogue(function):
+    state = RNG.bit_generator.state
+
+    def same(x, w):
+        RNG.bit_generator.state = state
+        return function(x, w)
+
+    assert kernels(same, tensor(10, 6), tensor(6, 8)) == ["matmul_then"]
+
+
+def test_linear_with_residual_is_one_call():
+    linear = nn.Linear(12, 12)
+    assert kernels(lambda x: x + linear(x), tensor(2, 5, 12)) == ["matmul_then"]
+
+
+def test_a_product_that_others_read_stays():
+    w = tensor(6, 8)
+    assert kernels(lambda x: ((y := x @ w), y + 1.0), tensor(10, 6)) == ["matmul", "add"]
+    assert (
+        kernels(lambda x: ((x @ w) * (y := x @ w)).sum(1) + y[:, 0], tensor(10, 6))[0] == "matmul"
+    )
+
+
+def test_what_others_read_of_the_program_is_stored_too():
+    w, v = tensor(6, 8), tensor(8, 7)
+
+    def f(x):
+        y = x @ w + 1.0
+        return y, (y * 2.0) @ v
+
+    assert kernels(f, tensor(10, 6)) == ["matmul_then", "matmul"]
+
+
+def test_rows_and_long_functions_stay_programs():
+    w = tensor(6, 8)
+    assert kernels(lambda x: nn.functional.softmax(x @ w, -1), tensor(10, 6)) == ["matmul", "run"]
+    assert kernels(lambda x: (x @ w).tanh() * 2.0, tensor(10, 6)) == ["matmul", "run"]
+
+
+def test_other_orders_and_types_stay_calls():
+    w = tensor(6, 8)
+    turned = kernels(lambda x: (x @ w).transpose() + tensor_of_ones(8, 10), tensor(10, 6))
+    assert turned == ["matmul", "add"]
+    doubles = ndl.tensor(np.ones((6, 8)))
+    assert kernels(lambda x: x @ doubles + 1.0, ndl.tensor(np.ones((10, 6)))) == [
+        "matmul", "add",
+    ]  # fmt: skip
+
+
+def tensor_of_ones(*shape):
+    return ndl.tensor(np.ones(shape, np.float32))
+
+
+def test_training_step():
+    """Gradients of a layer whose product is only kept as the program's result."""
+    model = nn.Sequential(nn.Linear(9, 16), nn.ReLU(), nn.Linear(16, 7))
+    x = tensor(12, 9)
+
+    def step(x):
+        for p in model.parameters():
+            p.grad = None
+        loss = (model(x) ** 2).mean()
+        loss.backward(create_graph=False)
+        return (loss, *(p.grad for p in model.parameters()))
+
+    expected = [t.numpy() for t in step(x)]
+    compiled = ndl.jit(step)
+    for ours, theirs in zip(compiled(x), expected, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-5, atol=1e-6)
+    assert "matmul_then" in str(compiled.graph["epilogues"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "space", "expected"),
+    [
+        ((4, 6), (6, 1), (4, 6), ((4, 6), (6, 1))),
+        ((24,), (1,), (24,), ((4, 6), (6, 1))),
+        ((2, 2, 6), (12, 6, 1), (2, 2, 6), ((4, 6), (6, 1))),
+        ((2, 2, 3, 2), (12, 6, 2, 1), (2, 2, 3, 2), ((4, 6), (6, 1))),
+        ((6,), (1,), (2, 2, 6), ((1, 6), (0, 1))),
+        ((2, 2, 1), (2, 1, 1), (2, 2, 6), ((4, 1), (1, 0))),
+        ((), (), (4, 6), ((1, 1), (0, 0))),
+        ((2, 1, 6), (6, 0, 1), (2, 2, 6), None),  # rows repeat unevenly
+        ((4, 3, 2), (6, 1, 3), (4, 3, 2), None),
+        ((3, 8), (8, 1), (3, 8), None),  # no common cut
+    ],
+)
+def test_as_matrix(shape, strides, space, expected):
+    found = as_matrix(Operand(Value(0, 99, float32), shape, strides, 5), space, (4, 6))
+    assert (found and (found.shape, found.strides, found.offset)) == (expected and (*expected, 5))

@@ -1,0 +1,200 @@
+"""Programs on the blocks of a product: the same bits as the product, then the program."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from needle import _native
+from needle.backend import program as tp
+from needle.backend.program import Builder, Scalar, Value, program
+from needle.dtype import bfloat16, bool_, float32, float64
+
+from .operands import (
+    DEVICES,
+    READABLE,
+    WRITABLE,
+    Spec,
+    blank,
+    contiguous,
+    mild,
+    sliced,
+    transposed,
+    whole_memory,
+)
+from .test_threads_equal import assert_equal_for_all_threads
+
+on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
+
+
+@program
+def bias_relu(x: Value, bias: Value) -> Value:
+    return (x + bias).maximum(0.0)
+
+
+@program
+def scaled_residual(x: Value, scale: Scalar, residual: Value) -> Value:
+    return x * scale + residual
+
+
+@program
+def kept_and_positive(x: Value) -> tuple[Value, Value]:
+    """A store of the product itself comes before its last use."""
+    return x, x.square() > 1.0
+
+
+@program
+def halved(x: Value) -> Value:
+    return tp.cast(tp.exp(x * 0.5), bfloat16)
+
+
+# The program, the shapes of its inputs after the product (of (m, n)), and its outputs' dtypes.
+PROGRAMS = {
+    "bias": (bias_relu, lambda m, n: [(1, n)], [float32]),
+    "per row": (bias_relu, lambda m, n: [(m, 1)], [float32]),
+    "residual": (scaled_residual, lambda m, n: [(), (m, n)], [float32]),
+    "two outputs": (kept_and_positive, lambda m, n: [], [float32, bool_]),
+    "cast": (halved, lambda m, n: [], [bfloat16]),
+}
+SIDES = st.one_of(st.integers(1, 40), st.sampled_from([64, 71, 73, 127, 145, 260, 515]))
+
+
+def check(device, kind, outs, a, b, ins):
+    """On the device, against its own matmul and run; outs, a, b and ins are Specs."""
+    source, _, dtypes = PROGRAMS[kind]
+    typed = source.for_dtypes((float32,) * (1 + len(ins)), tuple(dtypes))
+    x, y, others = a.on(device), b.on(device), [s.on(device) for s in ins]
+    found = [s.on(device) for s in outs]
+    device.mod.matmul_then(typed, found, x, y, others)
+    product = blank(outs[0].shown.shape, float32).on(device)
+    device.mod.matmul(product, x, y)
+    expected = [s.on(device) for s in outs]
+    device.mod.run(typed, expected, [product, *others], 0)
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(whole_memory(mine), whole_memory(theirs))
+
+
+@on_devices
+@given(
+    sizes=st.tuples(SIDES, SIDES, SIDES),
+    kind=st.sampled_from(sorted(PROGRAMS)),
+    layouts=st.tuples(*[st.sampled_from(READABLE)] * 3, st.sampled_from(WRITABLE)),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_shape(device, sizes, kind, layouts):
+    (m, k, n), (left, right, other, result) = sizes, layouts
+    _, shapes, dtypes = PROGRAMS[kind]
+    a, b = (
+        Spec(mild(float32, (m, k), 1), float32, left),
+        Spec(mild(float32, (k, n), 2), float32, right),
+    )
+    ins = [
+        Spec(mild(float32, s, 3 + i), float32, other if s == (m, n) else contiguous)
+        for i, s in enumerate(shapes(m, n))
+    ]
+    outs = [blank((m, n), dtype, result) for dtype in dtypes]
+    check(device, kind, outs, a, b, ins)
+
+
+@on_devices
+@pytest.mark.parametrize("kind", sorted(PROGRAMS))
+def test_large_in_every_transposition(device, kind):
+    """Also where B is packed in regions of k."""
+    _, shapes, dtypes = PROGRAMS[kind]
+    for m, k, n in ((130, 200, 150), (75, 2100, 530)):
+        for left in (contiguous, transposed):
+            for right in (contiguous, transposed):
+                a = Spec(mild(float32, (m, k), 1), float32, left)
+                b = Spec(mild(float32, (k, n), 2), float32, right)
+                ins = [Spec(mild(float32, s, 3), float32) for s in shapes(m, n)]
+                check(device, kind, [blank((m, n), d) for d in dtypes], a, b, ins)
+
+
+@on_devices
+def test_batches(device):
+    a, b = Spec(mild(float32, (3, 1, 9, 8)), float32), Spec(mild(float32, (4, 8, 7), 1), float32)
+    ins = [Spec(mild(float32, (7,), 2), float32)]
+    check(device, "bias", [blank((3, 4, 9, 7), float32, sliced)], a, b, ins)
+
+
+@pytest.mark.parametrize("kind", sorted(PROGRAMS))
+def test_an_output_may_be_an_input(kind):
+    """The residual's, bias' or factor's own memory."""
+    device = DEVICES[-1]
+    source, shapes, dtypes = PROGRAMS[kind]
+    n = 70
+    typed = source.for_dtypes((float32,) * (1 + len(shapes(n, n))), tuple(dtypes))
+    a, b = (Spec(mild(float32, (n, n), seed), float32) for seed in (1, 2))
+    ins = [Spec(mild(float32, s, 3), float32) for s in shapes(n, n)]
+    results = []
+    for is_shared in (False, True):
+        x, others = a.on(device), [s.on(device) for s in ins]
+        outs = [blank((n, n), d).on(device) for d in dtypes]
+        if is_shared and dtypes[0] is float32:
+            outs[0] = next((o for o in others if o.shape == (n, n)), x)
+        device.mod.matmul_then(typed, outs, x, b.on(device), others)
+        results.append([o.numpy() for o in outs])
+    for apart, shared in zip(*results, strict=True):
+        np.testing.assert_array_equal(apart, shared)
+
+
+@pytest.mark.parametrize("sizes", [(257, 300, 129), (90, 2100, 530), (3, 40, 500)])
+def test_threads(sizes):
+    m, k, n = sizes
+    typed = scaled_residual.for_dtypes((float32,) * 3, (float32,))
+    assert_equal_for_all_threads(
+        lambda o, x, y, s, r: _native.matmul_then(typed, (o,), x, y, (s, r)),
+        blank((m, n), float32),
+        *(Spec(mild(float32, s), float32) for s in ((m, k), (k, n), (), (m, n))),
+    )
+
+
+def random_program(seed):
+    """Elementwise functions of the product, a row, a column and a matrix, one after the other."""
+    rng = np.random.default_rng(seed)
+    builder = Builder()
+    values = [builder.input("full") for _ in range(4)]
+    for _ in range(int(rng.integers(1, 12))):
+        x, y = (values[int(i)] for i in rng.integers(0, len(values), 2))
+        values.append([x + y, x * y, x - y, x.maximum(y), tp.tanh(x)][int(rng.integers(5))])
+    results = values[-int(rng.integers(1, 4)) :]
+    return builder.finish("random", ["x", "row", "column", "matrix"], *results)
+
+
+@on_devices
+@given(seed=st.integers(0, 10**6), sizes=st.tuples(SIDES, SIDES, SIDES))
+@settings(max_examples=40, deadline=None)
+def test_random_programs(device, seed, sizes):
+    m, k, n = sizes
+    typed = random_program(seed).for_dtypes((float32,) * 4)
+    a, b = Spec(mild(float32, (m, k), 1), float32), Spec(mild(float32, (k, n), 2), float32)
+    ins = [Spec(mild(float32, s, 3), float32).on(device) for s in ((1, n), (m, 1), (m, n))]
+    found, expected = ([blank((m, n), float32).on(device) for _ in typed.outputs] for _ in "12")
+    device.mod.matmul_then(typed, found, a.on(device), b.on(device), ins)
+    product = blank((m, n), float32).on(device)
+    device.mod.matmul(product, a.on(device), b.on(device))
+    device.mod.run(typed, expected, [product, *ins], 0)
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+
+
+def test_errors():
+    def array(*shape, dtype=float32):
+        return blank(shape, dtype).on(DEVICES[-1])
+
+    typed = bias_relu.for_dtypes((float32, float32))
+    x, y, out, bias = array(6, 5), array(5, 7), array(6, 7), array(7)
+    for wrong, message in [
+        (lambda: _native.matmul_then(typed, (out,), y, x, (bias,)), "inner dimensions differ"),
+        (lambda: _native.matmul_then(typed, (), x, y, (bias,)), "at least one"),
+        (lambda: _native.matmul_then(typed, (out,), x, y, ()), "expected 1, got 0"),
+        (lambda: _native.matmul_then(typed, (out,), x, y, (array(2, 1, 7),)), "axes|shape"),
+        (lambda: _native.matmul_then(softmax_rows(), (out,), x, y, ()), "elementwise"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            wrong()
+    with pytest.raises((TypeError, ValueError), match="float64"):
+        _native.matmul_then(typed, (out,), array(6, 5, dtype=float64), y, (bias,))
+
+
+def softmax_rows():
+    return program(lambda x: x - tp.row_max(x)).for_dtypes((float32,))

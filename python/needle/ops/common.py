@@ -82,8 +82,8 @@ def reporting_as(op: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def lies_with(noted: Any, x: Any) -> bool:
-    """Can arrays that a forward has noted be used beside x? Not if there are none, or if the forward
-    has only been run for its shape so far, as in lazy mode."""
+    """Can arrays that a forward noted be used beside x? Not if there are none, or if it has only
+    been run for its shape so far, as in lazy mode."""
     if not noted or type(noted[0]) is not type(x):
         return False
     return not isinstance(x, NDArray) or noted[0].device.mod is x.device.mod

@@ -58,10 +58,10 @@ def plan_memory(graph: Graph, homes: list[Home | None]) -> Plan:
     """Give every value its place. `homes` has an entry per result."""
     nodes = _with_owned_updates(graph, homes)
     roots = _find_roots(nodes, graph.inputs)
-    nodes, results, direct = _with_result_copies(graph, nodes, roots, homes)
+    nodes, results = _with_result_copies(graph, nodes, roots, homes)
     roots = _find_roots(nodes, graph.inputs)
     plan = Plan(nodes, roots=roots, results=results)
-    _assign_slots(plan, graph, homes, direct)
+    _assign_slots(plan, graph, homes)
     _assign_arena(plan)
     return plan
 
@@ -144,7 +144,7 @@ def _ends_of_chains(nodes: list[Node]) -> dict[Value, Value]:
 
 def _with_result_copies(
     graph: Graph, nodes: list[Node], roots: dict[Value, Value], homes: list[Home | None]
-) -> tuple[list[Node], list[Operand], list[bool]]:
+) -> tuple[list[Node], list[Operand]]:
     """Results that cannot be computed where they belong are copied there at the end.
 
     First what goes to new memory, then what replaces state: no copy reads what another one wrote.
@@ -153,7 +153,6 @@ def _with_result_copies(
     last = last_reads(nodes, graph.results)
     taken: set[Value] = set()
     results = list(graph.results)
-    direct: list[bool] = []
     early: list[Node] = []
     late: list[Node] = []
     for i, (result, home) in enumerate(zip(graph.results, homes, strict=True)):
@@ -165,7 +164,6 @@ def _with_result_copies(
             fits = fits and (
                 home is None or _may_live_at(home.value, result, first[root], nodes, last)
             )
-        direct.append(fits)
         if fits:
             taken.add(root)
             continue
@@ -177,7 +175,7 @@ def _with_result_copies(
         made = copy_of(graph, source, device=device)
         (early if home is None else late).append(made)
         results[i] = made.outs[0]
-    return nodes + early + late, results, direct
+    return nodes + early + late, results
 
 
 def _any_device(nodes: list[Node]) -> object:
@@ -218,7 +216,7 @@ def _layout(x: Operand) -> tuple[object, ...]:
 # Slots and the arena -----------------------------------------------------------------------------
 
 
-def _assign_slots(plan: Plan, graph: Graph, homes: list[Home | None], direct: list[bool]) -> None:
+def _assign_slots(plan: Plan, graph: Graph, homes: list[Home | None]) -> None:
     used = {v for node in plan.nodes for v in node.reads()}
     used |= {home.value for home in homes if home is not None and home.must}
     slots = plan.slots

@@ -213,7 +213,7 @@ def summary(
     by_name: dict[str, Layer] = {}
     for name, module in named:
         layers[id(module)] = by_name[name] = _layer(name, module, by_name)
-    _count_parameters(model, named, layers)
+    _count_parameters(named, layers)
     recorder = _Recorder(layers)
     modes = [(module, module.training) for _, module in named]
     removers = [m.register_forward_pre_hook(recorder.before) for _, m in named]
@@ -245,9 +245,7 @@ def _layer(name: str, module: Module, before: dict[str, Layer]) -> Layer:
     return Layer(name, kind, name[len(parent) :].lstrip("."), before[parent].depth + 1)
 
 
-def _count_parameters(
-    model: Module, named: Sequence[tuple[str, Module]], layers: dict[int, Layer]
-) -> None:
+def _count_parameters(named: Sequence[tuple[str, Module]], layers: dict[int, Layer]) -> None:
     """Each tensor once, with the first module that has it."""
     seen: set[int] = set()
     for _, module in named:

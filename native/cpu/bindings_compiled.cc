@@ -1,5 +1,6 @@
-// run_compiled: functions that a C compiler made of tile programs (needle/compile/c_source.py), on
-// the thread pool.
+// Functions that a C compiler made, on the thread pool: run_compiled has those of tile programs
+// (needle/compile/c_source.py), run_c those of the user (needle/ndarray/c_kernel.py).
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -106,8 +107,60 @@ void run_compiled(nb::handle calls) {
   all.launch_all();
 }
 
+using UserFn = void (*)(void* const* at, const int64_t* const* shapes, int64_t begin, int64_t end);
+
+constexpr int64_t kPieceElements = 32768;  // of the largest operand: some 10 us of arithmetic
+
+std::vector<Operand> read_compact(nb::handle outs, nb::handle ins) {
+  std::vector<Operand> operands;
+  for (const nb::handle out : outs) operands.push_back(read_output(out, {"run_c", "outs"}));
+  for (const nb::handle in : ins) operands.push_back(read_operand(in, {"run_c", "ins"}));
+  for (const Operand& operand : operands) {
+    if (!is_compact(operand.view)) raise_value({"run_c", nullptr}, "expected compact operands");
+  }
+  return operands;
+}
+
+// Iterations [0, count) of a function, in pieces.
+void run_pieces(UserFn function, int64_t count, int64_t grain, Views views, size_t number) {
+  std::vector<void*> at(number);
+  std::vector<const int64_t*> shapes(number);
+  for (size_t k = 0; k < number; ++k) {
+    at[k] = views[k]->data;
+    shapes[k] = views[k]->shape;
+  }
+  parallel_for((count + grain - 1) / grain, 1, [&](int64_t first, int64_t last) {
+    for (int64_t piece = first; piece < last; ++piece) {
+      const int64_t begin = piece * grain;
+      function(at.data(), shapes.data(), begin, std::min(count, begin + grain));
+    }
+  });
+}
+
+void run_c(nb::handle function, nb::handle outs, nb::handle ins, nb::handle iterations) {
+  constexpr Site site{"run_c", nullptr};
+  const int64_t count = read_int(iterations, site, "the number of iterations");
+  if (count < 0) raise_value(site, "expected a count of iterations, got %lld", (long long)count);
+  const std::vector<Operand> operands = read_compact(outs, ins);
+  const auto address = function_at<UserFn>(function.attr("address"));
+  if (address == nullptr) raise_value(site, "expected a function");
+  std::vector<const View*> views;
+  int64_t largest = 1;
+  for (const Operand& operand : operands) {
+    views.push_back(&operand.view);
+    largest = std::max(largest, operand.view.size());
+  }
+  const int64_t grain = std::max<int64_t>(1, count * kPieceElements / largest);
+  launch(largest, views, [address, count, grain, number = views.size()](Views v) {
+    run_pieces(address, count, grain, v, number);
+  });
+}
+
 }  // namespace
 
-void bind_compiled(nb::module_& m) { m.def("run_compiled", run_compiled, nb::arg("calls")); }
+void bind_compiled(nb::module_& m) {
+  m.def("run_compiled", run_compiled, nb::arg("calls"));
+  m.def("run_c", run_c, nb::arg("function"), nb::arg("outs"), nb::arg("ins"), nb::arg("count"));
+}
 
 }  // namespace needle

@@ -122,6 +122,7 @@ _LATER = {
     "testing": "testing",
     "AnomalyError": "anomaly",
     "detect_anomaly": "anomaly",
+    "CKernel": "ndarray.c_kernel",
     "Checkpoint": "io",
     "load": "io",
     "save": "io",
@@ -157,6 +158,7 @@ if TYPE_CHECKING:
         while_loop as while_loop,
     )
     from .io import Checkpoint as Checkpoint, load as load, save as save
+    from .ndarray.c_kernel import CKernel as CKernel
     from .nn.summary import summary as summary
     from .trainer import Trainer as Trainer
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, final
 
 import numpy as np
 
+from .backend.c_function import CFunction
 from .backend.program import TypedProgram
 from .backend.protocol import Operand, Scalar
 
@@ -75,6 +76,7 @@ def run(
 def run_each(
     program: TypedProgram, calls: Items[tuple[Items[Operand], Items[Operand]]]
 ) -> None: ...
+def run_c(function: CFunction, outs: Items[Operand], ins: Items[Operand], count: int) -> None: ...
 def run_compiled(
     calls: tuple[tuple[int, int, Items[Operand], Items[Operand], int, int, int], ...],
 ) -> None:

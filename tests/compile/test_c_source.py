@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import needle as ndl
-from needle.backend import program as p
+from needle.backend import c_build, program as p
 from needle.backend.instructions import ProgramError
 from needle.backend.reference import BINARY, UNARY
-from needle.compile import c_build, c_source, c_space, tiers
+from needle.compile import c_source, c_space, tiers
 from needle.compile.pieces import writes_at_the_end
 from needle.dtype import DTYPES, bool_, float32, float64, int32, int64
 from needle.ndarray.array import empty, from_numpy

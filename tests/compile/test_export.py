@@ -9,7 +9,7 @@ import pytest
 
 import needle as ndl
 from needle import nn
-from needle.compile import c_build
+from needle.backend import c_build
 from needle.io import safetensors
 from needle.models import GPT
 

@@ -10,7 +10,8 @@ import pytest
 
 import needle as ndl
 from needle import nn, optim
-from needle.compile import c_build, tiers
+from needle.backend import c_build
+from needle.compile import tiers
 
 pytestmark = pytest.mark.skipif(c_build.compiler() is None, reason="needs a C compiler")
 
@@ -162,7 +163,7 @@ def test_sources_that_do_not_compile_leave_nothing(folder):
 def test_processes_build_at_the_same_time(folder):
     code = (
         "from needle import config; import sys; config.CACHE = sys.argv[1]\n"
-        "from needle.compile import c_build\n"
+        "from needle.backend import c_build\n"
         f"assert c_build.library({SOURCE!r}).answer() == 42"
     )
     runs = [subprocess.Popen([sys.executable, "-c", code, str(folder)]) for _ in range(4)]

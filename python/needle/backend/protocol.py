@@ -29,6 +29,7 @@ import numpy as np
 from ..dtype import DType
 
 if TYPE_CHECKING:
+    from .c_function import CFunction
     from .program import TypedProgram
 
 Scalar = bool | int | float
@@ -131,6 +132,13 @@ class Backend(Protocol):
         calls: Sequence[tuple[Sequence[Operand], Sequence[Operand]]],
     ) -> None:
         """Run a program of elementwise instructions for many (outs, ins), in any order."""
+
+    def run_c(
+        self, function: CFunction, outs: Sequence[Operand], ins: Sequence[Operand], count: int
+    ) -> None:
+        """The pieces [begin, end) of [0, count) of the user's C function, in any order.
+
+        All operands are compact, and outs overlap nothing."""
 
     # linear algebra -------------------------------------------------------------------------
 

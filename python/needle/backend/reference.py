@@ -6,6 +6,7 @@ computed in, `store` rounds a result into place; everything else is a table of N
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from .storage import (
 )
 
 if TYPE_CHECKING:
+    from .c_function import CFunction
     from .program import TypedProgram
 
 # Memory -----------------------------------------------------------------------------------------
@@ -259,6 +261,16 @@ def run_each(
 ) -> None:
     for outs, ins in calls:
         run(program, outs, ins, 0)
+
+
+def run_c(function: CFunction, outs: Sequence[Operand], ins: Sequence[Operand], count: int) -> None:
+    operands = (*outs, *ins)
+    places = [o._handle.ptr() + o.offset * o.dtype.itemsize for o in operands]
+    shapes = [(ctypes.c_int64 * len(o.shape))(*o.shape) for o in operands]
+    at = (ctypes.c_void_p * len(places))(*places)
+    of_each = (ctypes.c_void_p * len(shapes))(*map(ctypes.addressof, shapes))
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    call(function.address)(at, of_each, 0, count)
 
 
 def _compute_type(dtype: DType) -> Any:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..backend import cpu
+from ..backend.c_function import INCLUDES
 from ..dtype import DType
 from ..ndarray.array import NDArray, from_device
 from ..ndarray.layout import Shape
 from .c_kernels import KERNELS, Kernel
 from .c_source import STORED, elements_header, literal
 from .c_space import NotRendered
-from .graph import Graph, Node, Operand, Value, whole
+from .graph import RUN_C, Graph, Node, Operand, Value, whole
 from .memory import ARENA, Plan, plan_memory
 from .stored import NotStored
 from .tiers import rendered_calls
@@ -74,6 +75,8 @@ class _Writer:
         try:
             if node.kernel in ("run", "run_each"):
                 self._program(f"{self.name}_{number}", node)
+            elif node.kernel == RUN_C:
+                self._users(node)
             elif node.kernel in KERNELS:
                 self._kernel(f"{self.name}_{number}_{node.kernel}", node)
             else:
@@ -104,6 +107,27 @@ class _Writer:
                 )
             else:
                 self.calls.append(f"  {{ void *const at[] = {{{at}}}; {call} }}")
+
+    def _users(self, node: Node) -> None:
+        """A function that is C already. Its header may define what another's does, so each has
+        its name once."""
+        function, outs, ins, count = node.args
+        start = f"\nvoid {function.name}("
+        text = INCLUDES + function.source.replace(start, start.replace("void", "static void"))
+        if text not in self.functions:
+            if any(f"static void {function.name}(" in other for other in self.functions):
+                raise NotRendered(f"two C functions have the name {function.name}")
+            self.functions.append(text)
+        operands = (*outs, *ins)
+        at = ", ".join(f"(void *)({self.pointer(x)})" for x in operands)
+        shapes = ", ".join(
+            f"(const i64[]){{{', '.join(map(str, x.shape)) or 0}}}" for x in operands
+        )
+        self.calls.append(
+            f"  {{ void *const at[] = {{{at}}};\n"
+            f"    const i64 *const shapes[] = {{{shapes}}};\n"
+            f"    {function.name}(at, shapes, 0, {count}); }}"
+        )
 
     def _kernel(self, name: str, node: Node) -> None:
         """A function of its own, over pointers to the first elements of operands."""

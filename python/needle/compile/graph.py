@@ -25,6 +25,7 @@ INPUT, STATE, CONSTANT, HOST, COUNTERS, COMPUTED = (
 
 # Kernels whose first argument is a tile program.
 PROGRAM_KERNELS = frozenset({"run", "run_each", "matmul_then"})
+RUN_C = "run_c"  # the kernel whose first argument is a C function of the user's
 
 
 class Value:

@@ -12,7 +12,7 @@ from ..backend import BackendDevice
 from ..dtype import float32
 from ..ndarray.array import empty
 from .breaks import PYTHON
-from .graph import PROGRAM_KERNELS, Graph, Node, Operand
+from .graph import PROGRAM_KERNELS, RUN_C, Graph, Node, Operand
 from .loops import LOOP, body_text, loop_of
 
 
@@ -59,8 +59,10 @@ def kernel_of(node: Node) -> Kernel:
     name = node.kernel
     if name == LOOP:
         text = f"{text}\n{body_text(node)}"
-    if name == PYTHON:
-        name = f"{PYTHON} {node.args[0]}"
+    if name == RUN_C:
+        text = f"{text}\n{node.args[0].source}"
+    if name in (PYTHON, RUN_C):
+        name = f"{name} {node.args[0]}"
     elif node.args and isinstance(node.args[0], str):
         name = node.args[0]
     elif program is not None:

@@ -13,11 +13,11 @@ from typing import Any
 from ..backend import cpu
 from ..backend.instructions import Instruction, Program, TypedProgram, _encode, is_store
 from ..dtype import DType, dtype_of
-from .graph import COMPUTED, CONSTANT, Graph, GraphError, Node, Operand, Value, verify
+from .graph import COMPUTED, CONSTANT, RUN_C, Graph, GraphError, Node, Operand, Value, verify
 from .record import kernel_names
 
 Json = Any
-ALLOWED = kernel_names() | {"run_each"}
+ALLOWED = (kernel_names() | {"run_each"}) - {RUN_C}  # which would be code
 
 
 class NotStored(TypeError):
@@ -52,10 +52,12 @@ class Writer:
             raise NotStored(f"[export] {node.kernel} runs on {node.device}; expected cpu().")
         if node.kernel not in ALLOWED or node.kernel.startswith("random"):
             place = f", at {node.source}" if node.source else ""
-            raise NotStored(
-                f"[export] {node.kernel} cannot be stored{place}; inference only: model.eval(), "
-                "and no random numbers."
+            fix = (
+                "a file holds no code: export to a .c file"
+                if node.kernel == RUN_C
+                else "inference only: model.eval(), and no random numbers"
             )
+            raise NotStored(f"[export] {node.kernel} cannot be stored{place}; {fix}.")
         for out in node.outs:
             self.values.setdefault(out.value, len(self.values))
         places = {id(out): k for k, out in enumerate(node.outs)}

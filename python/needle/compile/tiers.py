@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from .. import config
 from .._native import Sequence
-from . import c_build
+from ..backend import c_build
 from .c_source import Rendered, elements_header, render
 from .c_space import NotRendered, space_of
 from .graph import Node

@@ -51,24 +51,24 @@ def _version(path: str) -> str:
     return found.stdout
 
 
-def library(source: str) -> ctypes.CDLL:
-    """The library of a C source: loaded from the cache, or built now."""
-    command = _command()
+def library(source: str, what: str = "jit") -> ctypes.CDLL:
+    """The library of a C source: loaded from the cache, or built now. `what` is for errors."""
+    command = _command(what)
     identity = "\0".join([source, *command, _version(command[0]), platform.machine()])
     name = hashlib.sha256(identity.encode()).hexdigest()[:40] + ".so"
     path = os.path.join(checked_folder(config.CACHE), name)
     if not os.path.exists(path):
-        _build(command, source, path)
+        _build(command, source, path, what)
     check_file(path)
     return ctypes.CDLL(path)
 
 
-def _command() -> list[str]:
+def _command(what: str) -> list[str]:
     path = compiler()
     if path is None:
         raise BuildError(
-            "[jit] expected a C compiler (cc, gcc or clang), found none; install one, or set "
-            "NEEDLE_JIT=tile."
+            f"[{what}] expected a C compiler (cc, gcc or clang), found none; install one"
+            + (", or set NEEDLE_JIT=tile." if what == "jit" else ".")
         )
     return [path, *COMMON, *MACHINE.get(_native.instruction_set(), ())]
 
@@ -95,7 +95,7 @@ def check_file(path: str) -> None:
         raise BuildError(f"[jit] {path} may have been written by somebody else; remove it.")
 
 
-def _build(command: list[str], source: str, path: str) -> None:
+def _build(command: list[str], source: str, path: str, what: str) -> None:
     """Compile in a folder of its own, then give the result its name at once."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(path), prefix="building-") as folder:
         c_file, made = os.path.join(folder, "kernels.c"), os.path.join(folder, "kernels.so")
@@ -116,6 +116,6 @@ def _build(command: list[str], source: str, path: str) -> None:
         finally:
             atexit.unregister(process.kill)
         if process.returncode != 0:
-            raise BuildError(f"[jit] the C compiler refused a program: {errors[:2000]}")
+            raise BuildError(f"[{what}] the C compiler refused a program:\n{errors[:2000]}")
         os.chmod(made, 0o700)
         os.replace(made, path)

@@ -1,0 +1,35 @@
+"""Functions that the user wrote in C, as a kernel takes them: a name, a source, an address."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+
+from .c_build import library
+
+# What C calls the elements; halves are their bits.
+C_TYPES: dict[str, str] = {
+    "float32": "float", "float64": "double", "float16": "uint16_t", "bfloat16": "uint16_t",
+    "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
+    "uint8": "uint8_t", "bool": "bool",
+}  # fmt: skip
+INCLUDES = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
+PARAMETERS = "void *const *at, const int64_t *const *shapes, int64_t begin, int64_t end"
+
+
+class CFunction:
+    """void name(at, shapes, begin, end): the operands' memory and shapes, outputs first.
+
+    It is built when its address is first asked for; equal sources are built once per machine."""
+
+    def __init__(self, name: str, source: str):
+        self.name = name
+        self.source = source
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @cached_property
+    def address(self) -> int:
+        built = getattr(library(INCLUDES + self.source, self.name), self.name)
+        return ctypes.cast(built, ctypes.c_void_p).value or 0

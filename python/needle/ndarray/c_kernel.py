@@ -81,7 +81,7 @@ class CKernel:
         return found
 
     def _text(self, dtypes: tuple[Any, ...]) -> str:
-        lines = [f"{self.header}\nvoid {self.name}({PARAMETERS}) {{"]
+        lines = [f"{self.header}\nvoid {self.name}({PARAMETERS}) {{", "  (void)shapes;"]
         for k, (name, dtype) in enumerate(zip((*self.outputs, *self.inputs), dtypes, strict=True)):
             if dtype in NUMBERS:
                 kind = C_TYPES[NUMBERS[dtype]]

@@ -36,7 +36,58 @@ def gpt():
     return model, rng.integers(0, 31, (2, 9))
 
 
-MODELS = {"mlp": mlp, "cnn": cnn, "gpt": gpt}
+class Recurrent(nn.Module):
+    """A recurrent layer over embedded words, and a decision from its last output."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.words = nn.Embedding(31, 6)
+        self.layer = layer
+        self.last = nn.Linear(10, 4)
+
+    def forward(self, x):
+        return self.last(self.layer(self.words(x))[0][-1])
+
+
+def lstm():
+    return Recurrent(nn.LSTM(6, 10, num_layers=2)), rng.integers(0, 31, (7, 3))
+
+
+def gru():
+    return Recurrent(nn.GRU(6, 10)), rng.integers(0, 31, (7, 3))
+
+
+def rnn():
+    return Recurrent(nn.RNN(6, 10, nonlinearity="relu")), rng.integers(0, 31, (7, 3))
+
+
+class Smoothed(nn.Module):
+    """y_t = y_t-1 + w (x_t - y_t-1), backwards in time, inside of another loop over rows"""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(ndl.tensor(rng.uniform(0, 1, 5).astype("f4")))
+
+    def forward(self, x):
+        def row(total, element):
+            def step(y, x):
+                y = y + self.weight * (x - y)
+                return y, y.tanh()
+
+            last, ys = ndl.scan(step, ndl.zeros(5), element, reverse=True)
+            return total + last, ys + total
+
+        total, ys = ndl.scan(row, ndl.ones(5), x)
+        return ys * total
+
+
+def loops():
+    return Smoothed(), rng.standard_normal((3, 6, 5)).astype("f4")
+
+
+MODELS = {
+    "mlp": mlp, "cnn": cnn, "gpt": gpt, "lstm": lstm, "gru": gru, "rnn": rnn, "loops": loops,
+}  # fmt: skip
 
 
 @pytest.fixture(params=MODELS)
@@ -177,6 +228,15 @@ CALLS = {
     "integers": lambda x: (x * 10).astype("int32").astype("float32") // 3,
     "products": lambda x: (x.reshape((2, 4, 6)) @ x.T.reshape((6, 8))).sum(0),
     "columns": lambda x: (x - x.mean(0)) / (x.var(0) + 1e-5).sqrt(),
+    "sort": lambda x: ndl.stack([ndl.sort(x, 0), -ndl.sort(-x, 0), x[ndl.argsort(x[:, 0])]], 0),
+    "sort with ties": lambda x: ndl.argsort((x * 2).astype("int32"), 1).astype("float32"),
+    "sort backwards": lambda x: ndl.topk((x > 0).astype("float32"), 6, 1)[1].astype("float32"),
+    "search": lambda x: ndl.searchsorted(ndl.sort(x.reshape((48,)))[::3], x).astype("float32"),
+    "scatter": lambda x: ndl.index_add(x, 0, ndl.tensor([1, -1, 1]), x[:3] * 2),
+    "half constants": lambda x: (ndl.full((6,), 0.3, dtype="bfloat16") + x.bfloat16()).float(),
+    "transposed convolution": lambda x: ndl.nn.functional.conv_transpose1d(
+        x.reshape((1, 4, 12)), x.reshape((4, 2, 6))[:, :, :3], stride=2, padding=1, groups=2
+    ),
     "indexing": lambda x: x[ndl.tensor([3, -1, 0, 3])][:, 1:5:2],
 }
 
@@ -191,7 +251,9 @@ def test_single_calls_in_c(name, tmp_path):
 
 
 def test_calls_without_c_are_named(tmp_path):
-    with pytest.raises(TypeError, match=r"argsort cannot be written as C.*test_export.py"):
-        ndl.export(lambda x: ndl.sort(x), ndl.ones(3), path=tmp_path / "model.c")
+    with pytest.raises(TypeError, match=r"conv_by_weight cannot be written as C.*test_export.py"):
+        of_weight = ndl.grad(lambda w, x: nn.functional.conv1d(x, w).sum())
+        x = ndl.ones(1, 1, 4)
+        ndl.export(lambda x: of_weight(x[:, :, :2], x), x, path=tmp_path / "model.c")
     with pytest.raises(ValueError, match="name of a C function"):
         ndl.export(lambda x: x * 2, ndl.ones(3), path=tmp_path / "my-model.c")

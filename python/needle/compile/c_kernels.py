@@ -9,65 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dtype import DType, bool_, float32, float64
-from .c_source import STORED, literal, loaded, rounded, suffix
-from .c_space import NotRendered
-from .graph import Node, Operand
-
-
-class Kernel:
-    """The body of a C function, while it is written."""
-
-    def __init__(self, node: Node):
-        self.node = node
-        self.operands: list[Operand] = []
-        self.names: dict[int, str] = {}
-        self.lines: list[str] = []
-        self.depth = 1
-
-    def name(self, x: Operand, name: str) -> None:
-        """An operand as a parameter."""
-        self.operands.append(x)
-        self.names[id(x)] = name
-
-    def put(self, text: str) -> None:
-        self.lines.append("  " * self.depth + text)
-
-    def loop(self, index: str, count: int) -> None:
-        self.put(f"for (i64 {index} = 0; {index} < {count}; ++{index}) {{")
-        self.depth += 1
-
-    def loops(self, indices: Sequence[str], shape: Sequence[int]) -> None:
-        for index, n in zip(indices, shape, strict=True):
-            self.loop(index, n)
-
-    def close(self, count: int = 1) -> None:
-        for _ in range(count):
-            self.depth -= 1
-            self.put("}")
-
-    def at(self, x: Operand, indices: Sequence[str]) -> str:
-        """The element of an operand at indices of its last axes; an axis of size 1 has none."""
-        own = indices[len(indices) - len(x.shape) :]
-        terms = [
-            f"{i} * {s}" if s != 1 else i
-            for i, n, s in zip(own, x.shape, x.strides, strict=True)
-            if n != 1 and s != 0 and i != "0"
-        ]
-        return f"{self.names[id(x)]}[{' + '.join(terms) or '0'}]"
-
-    def read(self, x: Any, indices: Sequence[str], dtype: DType) -> str:
-        """An element in the type that it is computed in; a number is written out."""
-        if not isinstance(x, Operand):
-            return literal(x, dtype)
-        return loaded(self.at(x, indices), x.dtype)
-
-    def write(self, out: Operand, indices: Sequence[str], value: str, dtype: DType) -> None:
-        self.put(f"{self.at(out, indices)} = {rounded(value, dtype, out.dtype)};")
-
-
-def _indices(count: int, letter: str = "i") -> list[str]:
-    return [f"{letter}{d}" for d in range(count)]
+from ..dtype import bool_, float32, float64
+from . import c_networks
+from .c_body import Kernel, index_names
+from .c_source import STORED, literal, rounded, suffix
+from .graph import Operand
 
 
 def _elementwise(k: Kernel, out: Operand, ins: Sequence[Any], value: Callable[..., str]) -> None:
@@ -77,7 +23,7 @@ def _elementwise(k: Kernel, out: Operand, ins: Sequence[Any], value: Callable[..
         if isinstance(x, Operand):
             k.name(x, letter)
     dtype = next((x.dtype for x in reversed(ins) if isinstance(x, Operand)), out.dtype)
-    indices = _indices(len(out.shape))
+    indices = index_names(len(out.shape))
     k.loops(indices, out.shape)
     result = value(*(k.read(x, indices, dtype) for x in ins))
     k.put(f"{k.at(out, indices)} = {result};")
@@ -85,9 +31,9 @@ def _elementwise(k: Kernel, out: Operand, ins: Sequence[Any], value: Callable[..
 
 
 def _fill(k: Kernel, out: Operand, value: Any) -> None:
-    _elementwise(k, out, (), lambda: literal(value, out.dtype))
-    if STORED[out.dtype] == "uint16_t":
-        raise NotRendered("half types are not filled")
+    is_half = STORED[out.dtype] == "uint16_t"
+    number = rounded(literal(value, float32), float32, out.dtype) if is_half else None
+    _elementwise(k, out, (), lambda: number or literal(value, out.dtype))
 
 
 def _copy(k: Kernel, out: Operand, a: Operand) -> None:
@@ -129,10 +75,9 @@ REDUCTIONS = {
 
 
 def _reduce(k: Kernel, name: str, out: Operand, a: Operand) -> None:
-    k.name(out, "out")
-    k.name(a, "a")
+    k.name_all(out=out, a=a)
     start, step = REDUCTIONS[name]
-    indices = _indices(len(a.shape))
+    indices = index_names(len(a.shape))
     kept = [d for d, n in enumerate(out.shape) if n != 1 or a.shape[d] == 1]
     over = [d for d in range(len(a.shape)) if d not in kept]
     is_sum = name in ("sum", "prod")
@@ -151,9 +96,8 @@ def _reduce(k: Kernel, name: str, out: Operand, a: Operand) -> None:
 
 
 def _arg_reduce(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> None:
-    k.name(out, "out")
-    k.name(a, "a")
-    indices = _indices(len(a.shape))
+    k.name_all(out=out, a=a)
+    indices = index_names(len(a.shape))
     others = [d for d in range(len(a.shape)) if d != axis]
     k.loops([indices[d] for d in others], [a.shape[d] for d in others])
     k.put("i64 best = 0;")
@@ -171,9 +115,8 @@ def _arg_reduce(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> No
 
 
 def _scan(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> None:
-    k.name(out, "out")
-    k.name(a, "a")
-    indices = _indices(len(a.shape))
+    k.name_all(out=out, a=a)
+    indices = index_names(len(a.shape))
     others = [d for d in range(len(a.shape)) if d != axis]
     k.loops([indices[d] for d in others], [a.shape[d] for d in others])
     kind = "f64" if out.dtype.is_floating else suffix(out.dtype)
@@ -184,114 +127,25 @@ def _scan(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> None:
     k.close(1 + len(others))
 
 
-# Products ----------------------------------------------------------------------------------------
+# Indexing and order ------------------------------------------------------------------------------
 
 
-def _require_float(*operands: Operand | None) -> None:
-    if any(x is not None and x.dtype not in (float32, float64) for x in operands):
-        raise NotRendered("only float32 and float64 have C")
-
-
-def _matmul(k: Kernel, out: Operand, a: Operand, b: Operand) -> None:
-    """A row of the result at a time: the innermost loop goes along memory."""
-    _require_float(out, a, b)
-    for x, name in zip((out, a, b), ("out", "a", "b"), strict=True):
-        k.name(x, name)
-    batch = _indices(len(out.shape) - 2, "n")
-    k.loops(batch, out.shape[:-2])
-    k.loop("i", out.shape[-2])
-    k.put(f"for (i64 j = 0; j < {out.shape[-1]}; ++j) {k.at(out, [*batch, 'i', 'j'])} = 0;")
-    k.loop("k", a.shape[-1])
-    k.put(f"const {suffix(a.dtype)} x = {k.at(a, [*batch, 'i', 'k'])};")
-    k.put("EACH")
-    k.loop("j", out.shape[-1])
-    k.put(f"{k.at(out, [*batch, 'i', 'j'])} += x * {k.at(b, [*batch, 'k', 'j'])};")
-    k.close(3 + len(batch))
-
-
-def _conv(
-    k: Kernel, out: Operand, x: Operand, w: Operand,
-    stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...], groups: int,
-) -> None:  # fmt: skip
-    """Output p meets through tap t the input p * stride + t * dilation - padding."""
-    _require_float(out, x, w)
-    for operand, name in zip((out, x, w), ("out", "x", "w"), strict=True):
-        k.name(operand, name)
-    axes = len(stride)
-    places, taps = _indices(axes, "p"), _indices(axes, "t")
-    inputs, each = out.shape[-1] // groups, w.shape[-2]
-    k.loops(["n", *places, "o"], out.shape)
-    k.put(f"{suffix(out.dtype)} total = 0;")
-    k.loops(taps, w.shape[:axes])
-    for d in range(axes):
-        k.put(f"const i64 s{d} = p{d} * {stride[d]} + t{d} * {dilation[d]} - {padding[d]};")
-    outside = [f"s{d} < 0 || s{d} >= {x.shape[1 + d]}" for d in range(axes)]
-    k.put(f"if ({' || '.join(outside)}) continue;")
-    k.loop("c", each)
-    channel = "c" if groups == 1 else f"(o / {inputs} * {each} + c)"
-    seen = k.at(x, ["n", *_indices(axes, "s"), channel])
-    k.put(f"total += {seen} * {k.at(w, [*taps, 'c', 'o'])};")
-    k.close(1 + axes)
-    k.write(out, ["n", *places, "o"], "total", out.dtype)
-    k.close(2 + axes)
-
-
-def _attention(
-    k: Kernel, out: Operand, log_sums: Operand,
-    q: Operand, key: Operand, v: Operand, mask: Operand | None, scale: float, causal: bool,
-) -> None:  # fmt: skip
-    """For each query: scores, their softmax, and the mean of values that it weighs."""
-    _require_float(out, q, key, v)
-    names = ("out", "log_sums", "q", "k", "v", "mask")
-    for x, name in zip((out, log_sums, q, key, v, mask), names, strict=True):
-        if x is not None:
-            k.name(x, name)
-    kind, of = suffix(q.dtype), q.dtype
-    batch = _indices(len(out.shape) - 2, "n")
-    length = f"t + 1 < {key.shape[-2]} ? t + 1 : {key.shape[-2]}" if causal else str(key.shape[-2])
-    k.loops([*batch, "t"], out.shape[:-1])
-    k.put(f"{kind} p[{key.shape[-2]}], most = -INFINITY, sum = 0;")
-    k.put(f"const i64 seen = {length};")
-    k.loop("s", 0)
-    k.lines[-1] = k.lines[-1].replace("s < 0", "s < seen")
-    k.put(f"{kind} score = 0;")
-    k.put(f"for (i64 d = 0; d < {q.shape[-1]}; ++d) score += {k.at(q, [*batch, 't', 'd'])} * "
-          f"{k.at(key, [*batch, 's', 'd'])};")  # fmt: skip
-    k.put(f"score *= {literal(scale, of)};")
-    if mask is not None:
-        m = k.at(mask, [*batch, "t", "s"])
-        k.put(f"if (!{m}) score = -INFINITY;" if mask.dtype is bool_ else f"score += {m};")
-    k.put("p[s] = score;")
-    k.put("if (score > most) most = score;")
-    k.close()
-    k.put(f"for (i64 s = 0; s < seen; ++s) p[s] = most > -INFINITY ? exp_{kind}(p[s] - most) : 0;")
-    k.put("for (i64 s = 0; s < seen; ++s) sum += p[s];")
-    k.loop("e", out.shape[-1])
-    k.put(f"{kind} total = 0;")
-    k.put(f"for (i64 s = 0; s < seen; ++s) total += p[s] * {k.at(v, [*batch, 's', 'e'])};")
-    k.write(out, [*batch, "t", "e"], "(sum > 0 ? total / sum : 0)", of)
-    k.close()
-    k.write(log_sums, [*batch, "t", "0"], f"(sum > 0 ? most + log_{kind}(sum) : -INFINITY)", of)
-    k.close(1 + len(batch))
-
-
-# Indexing ----------------------------------------------------------------------------------------
+def _index(k: Kernel, indices: tuple[Operand, ...], lead: list[str], shape: Sequence[int]) -> None:
+    """at0, at1, ...: the indices at a place; negative ones count from the end."""
+    for n, index in enumerate(indices):
+        k.put(f"i64 at{n} = {k.at(index, lead)};")
+        k.put(f"at{n} = at{n} < 0 ? at{n} + {shape[n]} : at{n};")
 
 
 def _gather(k: Kernel, out: Operand, a: Operand, indices: tuple[Operand, ...]) -> None:
-    """Negative indices count from the end; others outside an axis read the nearest element."""
-    k.name(out, "out")
-    k.name(a, "a")
-    for n, index in enumerate(indices):
-        k.name(index, f"index{n}")
-    rest = len(a.shape) - len(indices)
-    places = _indices(len(out.shape))
-    lead = places[: len(places) - rest]
+    """Indices outside an axis read the nearest element."""
+    k.name_all(out=out, a=a, **{f"index{n}": x for n, x in enumerate(indices)})
+    places = index_names(len(out.shape))
+    lead = places[: len(places) - (len(a.shape) - len(indices))]
     k.loops(lead, out.shape[: len(lead)])
-    for n, index in enumerate(indices):
+    _index(k, indices, lead, a.shape)
+    for n in range(len(indices)):
         size = a.shape[n]
-        k.put(f"i64 at{n} = {k.at(index, lead)};")
-        k.put(f"at{n} = at{n} < 0 ? at{n} + {size} : at{n};")
         k.put(f"at{n} = at{n} < 0 ? 0 : at{n} >= {size} ? {size - 1} : at{n};")
     k.loops(places[len(lead) :], out.shape[len(lead) :])
     found = k.at(a, [*(f"at{n}" for n in range(len(indices))), *places[len(lead) :]])
@@ -299,8 +153,88 @@ def _gather(k: Kernel, out: Operand, a: Operand, indices: tuple[Operand, ...]) -
     k.close(len(places))
 
 
+def _scatter(k: Kernel, name: str, out: Operand, indices: tuple[Operand, ...], a: Operand) -> None:
+    """Indices outside an axis write nothing."""
+    k.name_all(out=out, a=a, **{f"index{n}": x for n, x in enumerate(indices)})
+    places = index_names(len(a.shape))
+    lead = places[: len(places) - (len(out.shape) - len(indices))]
+    k.loops(lead, a.shape[: len(lead)])
+    _index(k, indices, lead, out.shape)
+    outside = [f"at{n} < 0 || at{n} >= {out.shape[n]}" for n in range(len(indices))]
+    k.put(f"if ({' || '.join(outside)}) continue;")
+    k.loops(places[len(lead) :], a.shape[len(lead) :])
+    target = [*(f"at{n}" for n in range(len(indices))), *places[len(lead) :]]
+    value = k.read(a, places, a.dtype)
+    if name == "add":
+        value = f"add_{suffix(a.dtype)}({k.read(out, target, a.dtype)}, {value})"
+    k.write(out, target, value, a.dtype)
+    k.close(len(places))
+
+
+# Is x before y? NaN counts as the largest.
+LESS = "({x} < {y} || ({x} == {x} && {y} != {y}))"
+
+
+def _argsort(k: Kernel, out: Operand, a: Operand, axis: int, descending: bool) -> None:
+    """Merging sorted runs of 1, 2, 4, ... elements; equal ones keep their order."""
+    k.name_all(out=out, a=a)
+    indices = index_names(len(a.shape))
+    others = [d for d in range(len(a.shape)) if d != axis]
+    n = a.shape[axis]
+
+    def element(place: str) -> str:
+        return k.read(a, [*indices[:axis], f"order[now][{place}]", *indices[axis + 1 :]], a.dtype)
+
+    k.loops([indices[d] for d in others], [a.shape[d] for d in others])
+    k.put(f"static _Thread_local i64 order[2][{max(n, 1)}];")
+    k.put("int now = 0;")
+    k.put(f"for (i64 i = 0; i < {n}; ++i) order[0][i] = i;")
+    k.put(f"for (i64 run = 1; run < {n}; run *= 2, now = !now) {{")
+    k.depth += 1
+    k.put(f"for (i64 i = 0, end = 0; i < {n};) {{")
+    k.depth += 1
+    k.put(f"const i64 middle = i + run < {n} ? i + run : {n};")
+    k.put("i64 left = i, right = middle;")
+    k.put(f"end = middle + run < {n} ? middle + run : {n};")
+    k.put("for (; i < end; ++i) {")
+    k.depth += 1
+    k.put("int takes_right = left == middle;")
+    k.put("if (left < middle && right < end) {")
+    k.depth += 1
+    k.put(f"const {suffix(a.dtype)} x = {element('left')}, y = {element('right')};")
+    less = LESS.format(x="x", y="y") if descending else LESS.format(x="y", y="x")
+    k.put(f"takes_right = {less};")
+    k.close()
+    k.put("order[!now][i] = takes_right ? order[now][right++] : order[now][left++];")
+    k.close(3)
+    k.loop(indices[axis], n)
+    k.put(f"{k.at(out, indices)} = order[now][{indices[axis]}];")
+    k.close(1 + len(others))
+
+
+def _searchsorted(k: Kernel, out: Operand, sorted_: Operand, values: Operand, right: bool) -> None:
+    """By halving the part where the value may go."""
+    k.name_all(out=out, sorted=sorted_, values=values)
+    indices, kind = index_names(len(values.shape)), suffix(values.dtype)
+    k.loops(indices, values.shape)
+    k.put(f"const {kind} value = {k.read(values, indices, values.dtype)};")
+    k.put(f"i64 low = 0, high = {sorted_.shape[0]};")
+    k.put("while (low < high) {")
+    k.depth += 1
+    k.put("const i64 middle = (low + high) / 2;")
+    k.put(f"const {kind} x = {k.read(sorted_, ['middle'], sorted_.dtype)};")
+    after = "!" + LESS.format(x="value", y="x") if right else LESS.format(x="x", y="value")
+    k.put(f"if ({after}) low = middle + 1; else high = middle;")
+    k.close()
+    k.put(f"{k.at(out, indices)} = low;")
+    k.close(len(indices))
+
+
 KERNELS: dict[str, Callable[..., None]] = {
     "fill": _fill, "copy": _copy, "unary": _unary, "binary": _binary, "where": _where,
     "reduce": _reduce, "arg_reduce": _arg_reduce, "scan": _scan,
-    "matmul": _matmul, "conv": _conv, "attention": _attention, "gather": _gather,
+    "gather": _gather, "scatter": _scatter, "argsort": _argsort, "searchsorted": _searchsorted,
+    "matmul": c_networks.matmul, "conv": c_networks.conv,
+    "conv_by_data": c_networks.conv_by_data, "attention": c_networks.attention,
+    "recurrence": c_networks.recurrence,
 }  # fmt: skip

@@ -12,10 +12,12 @@ from ..backend.c_function import INCLUDES
 from ..dtype import DType
 from ..ndarray.array import NDArray, from_device
 from ..ndarray.layout import Shape
-from .c_kernels import KERNELS, Kernel
+from .c_body import Kernel
+from .c_kernels import KERNELS
 from .c_source import STORED, elements_header, literal
 from .c_space import NotRendered
 from .graph import RUN_C, Graph, Node, Operand, Value, whole
+from .loops import LOOP, planned
 from .memory import ARENA, Plan, plan_memory
 from .stored import NotStored
 from .tiers import rendered_calls
@@ -31,7 +33,7 @@ def c_files(
     """The source and the header of a program. `arrays` have the arguments' shapes."""
     if not name.isidentifier():
         raise ValueError(f"[export] expected a name of a C function as file name, got {name!r}.")
-    graph = _in_c_order(graph)
+    graph = planned(_in_c_order(graph))
     plan = plan_memory(graph, [None] * len(graph.results))
     writer = _Writer(name, plan, arguments, arrays, weights)
     return writer.source(), writer.header()
@@ -57,6 +59,7 @@ class _Writer:
         arguments: Sequence[Value],
         arrays: Sequence[NDArray],
         weights: dict[Value, NDArray],
+        functions: list[str] | None = None,
     ):
         self.name = name
         self.plan = plan
@@ -64,7 +67,7 @@ class _Writer:
         self.weights = {v: a for v, a in weights.items() if v in plan.slots}
         self.inputs = {value: f"in{k}" for k, value in enumerate(arguments)}
         self.outputs = {slot: f"out{k}" for k, slot in enumerate(plan.result_slots)}
-        self.functions: list[str] = []
+        self.functions = [] if functions is None else functions
         self.calls: list[str] = []
         for number, node in enumerate(plan.nodes):
             self._node(number, node)
@@ -77,6 +80,8 @@ class _Writer:
                 self._program(f"{self.name}_{number}", node)
             elif node.kernel == RUN_C:
                 self._users(node)
+            elif node.kernel == LOOP:
+                self.calls += _Body(self, f"{self.name}_{number}", node).lines()
             elif node.kernel in KERNELS:
                 self._kernel(f"{self.name}_{number}_{node.kernel}", node)
             else:
@@ -147,17 +152,18 @@ class _Writer:
 
     def pointer(self, x: Operand) -> str:
         """The address of an operand's first element."""
+        text = self.start(x)
+        return f"{text} + {x.offset}" if x.offset else text
+
+    def start(self, x: Operand) -> str:
+        """The address of the memory that an operand is a view of."""
         root = self.plan.roots[x.value]
         slot, byte = self.plan.places[x.value]
         if slot == ARENA:
-            text = f"({STORED[x.dtype]} *)(arena + {byte})"
-        elif root in self.inputs:
-            text = self.inputs[root]
-        elif root in self.weights:
-            text = f"w{root.number}"
-        else:
-            text = self.outputs[slot]
-        return f"{text} + {x.offset}" if x.offset else text
+            return f"({STORED[x.dtype]} *)(arena + {byte})"
+        if root in self.inputs:
+            return self.inputs[root]
+        return f"w{root.number}" if root in self.weights else self.outputs[slot]
 
     # Text -----------------------------------------------------------------------------------
 
@@ -200,6 +206,62 @@ class _Writer:
         """Memory for what lies between inputs and outputs, one for each thread."""
         size = self.plan.arena_bytes
         return [f"static _Thread_local _Alignas(64) uint8_t arena[{size}];\n"] if size else []
+
+
+class _Body(_Writer):
+    """The body of a loop: calls on memory that is found anew at each step."""
+
+    def __init__(self, outside: _Writer, name: str, node: Node):
+        self.outside = outside
+        self.loop, *self.operands = node.args
+        super().__init__(name, self.loop.plan, (), (), {}, outside.functions)
+
+    def start(self, x: Operand) -> str:
+        slot, byte = self.plan.places[x.value]
+        return f"({STORED[x.dtype]} *)({self.name}_at{slot} + {byte})"
+
+    def lines(self) -> list[str]:
+        """The loop: where each slot is at a step, then the calls."""
+        loop, step, element = self.loop, f"{self.name}_step", f"{self.name}_element"
+        this = f"{loop.steps} - 1 - {step}" if loop.reverse else step
+        text = "\n".join(self.calls)
+        places = [
+            f"uint8_t *const {self.name}_at{slot} = {at};"
+            for slot, at in self._slots()
+            if f"{self.name}_at{slot} " in text
+        ]
+        return [
+            f"  for (i64 {step} = 0; {step} < {loop.steps}; ++{step}) {{",
+            f"    const i64 {element} = {this};",
+            f"    (void){element};",
+            *(f"    {line}" for line in places),
+            *(f"  {line}" for line in self.calls),
+            "  }",
+        ]
+
+    def _slots(self) -> list[tuple[int | None, str]]:
+        """The slots with the addresses of their memory."""
+        loop, slots = self.loop, self.plan.slots
+        fixed, inits, xs, rings, ys, arena = self.operands
+        step, element = f"{self.name}_step", f"{self.name}_element"
+        found: list[tuple[int | None, str]] = [(ARENA, self._address(arena, 0, "0"))]
+        for value, x in zip(loop.fixed, fixed, strict=True):
+            found.append((slots.get(value), self._address(x, 0, "0")))
+        for value, x in zip(loop.xs, xs, strict=True):
+            found.append((slots.get(value), self._address(x, value.nbytes, element)))
+        for value, init, ring in zip(loop.carried, inits, rings, strict=True):
+            before = self._address(ring, value.nbytes, f"(({step} + 1) % 2)")
+            at = f"{step} ? {before} : {self._address(init, 0, '0')}"
+            found.append((slots.get(value), at))
+        results = zip(self.plan.results, self.plan.result_slots, (*rings, *ys), strict=True)
+        for k, (result, slot, out) in enumerate(results):
+            index = f"({step} % 2)" if k < len(rings) else element
+            found.append((slot, self._address(out, result.value.nbytes, index)))
+        return found
+
+    def _address(self, x: Operand, nbytes: int, index: str) -> str:
+        start = f"(uint8_t *)({self.outside.pointer(x)})"
+        return f"{start} + {index} * {nbytes}" if nbytes else start
 
 
 def _dims(shape: Shape) -> str:

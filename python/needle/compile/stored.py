@@ -12,12 +12,14 @@ from typing import Any
 
 from ..backend import cpu
 from ..backend.instructions import Instruction, Program, TypedProgram, _encode, is_store
-from ..dtype import DType, dtype_of
-from .graph import COMPUTED, CONSTANT, RUN_C, Graph, GraphError, Node, Operand, Value, verify
+from ..dtype import DType, dtype_of, uint8
+from .graph import COMPUTED, CONSTANT, RUN_C, Graph, GraphError, Node, Operand, Value, verify, whole
+from .loops import LOOP, Loop
+from .memory import plan_memory
 from .record import kernel_names
 
 Json = Any
-ALLOWED = (kernel_names() | {"run_each"}) - {RUN_C}  # which would be code
+ALLOWED = (kernel_names() | {"run_each", LOOP}) - {RUN_C}  # which would be code
 
 
 class NotStored(TypeError):
@@ -30,18 +32,17 @@ class NotStored(TypeError):
 class Writer:
     """A graph in JSON; `values` has the numbers of those from outside that are used."""
 
-    def __init__(self, graph: Graph):
-        self.values: dict[Value, int] = {}
+    def __init__(self, graph: Graph, given: Sequence[Value] | None = None):
+        if given is None:
+            reads = {v for node in graph.nodes for v in node.reads()}
+            used = reads | {r.value for r in graph.results}
+            given = [value for value in graph.inputs if value in used]
+        self.values = {value: number for number, value in enumerate(given)}
         self._programs: dict[TypedProgram, int] = {}
-        used = {v for node in graph.nodes for v in node.reads()} | {r.value for r in graph.results}
-        for value in graph.inputs:
-            if value in used:
-                self.values[value] = len(self.values)
-        given = len(self.values)
         nodes = [self._node(node) for node in graph.nodes]
         self.json: Json = {
             "values": [[v.size, str(v.dtype)] for v in self.values],
-            "given": given,
+            "given": len(given),
             "programs": [_program_json(p) for p in self._programs],
             "calls": nodes,
             "results": [self._operand(r) for r in graph.results],
@@ -67,6 +68,8 @@ class Writer:
                 return {"out": places[id(a)]} if id(a) in places else self._operand(a)
             if isinstance(a, TypedProgram):
                 return {"program": self._programs.setdefault(a, len(self._programs))}
+            if isinstance(a, Loop):
+                return {"loop": _loop_json(a)}
             if isinstance(a, tuple):
                 return [argument(item) for item in a]
             return _plain(a, node)
@@ -90,6 +93,16 @@ def _plain(a: Any, node: Node) -> Json:
     if a is None or type(a) in (bool, int, float, str):
         return a
     raise NotStored(f"[export] {node.kernel} has an argument of type {type(a).__name__}.")
+
+
+def _loop_json(loop: Loop) -> Json:
+    """A body's given values are the carried ones, the elements of xs, and the fixed ones."""
+    return {
+        "body": Writer(loop.body, (*loop.carried, *loop.xs, *loop.fixed)).json,
+        "given": [len(loop.carried), len(loop.xs), len(loop.fixed)],
+        "steps": loop.steps,
+        "reverse": loop.reverse,
+    }
 
 
 def _program_json(typed: TypedProgram) -> Json:
@@ -143,6 +156,9 @@ def _read(json: Json) -> tuple[Graph, list[Value]]:
         formers = tuple(None if v is None else values[_whole(v)] for v in call["onto"])
         if call["kernel"] not in ALLOWED:
             raise ValueError(f"there is no kernel {call['kernel']!r}")
+        if call["kernel"] == LOOP:  # the last operand is the body's memory, as planned now
+            arena = whole(graph.new_value(max(args[0].plan.arena_bytes, 1), uint8))
+            outs, args = (*outs[:-1], arena), (*args[:-1], arena)
         graph.nodes.append(Node(call["kernel"], args, outs, cpu(), formers))
     graph.results = [operand(r) for r in json["results"]]
     return graph, values[: json["given"]]
@@ -163,7 +179,26 @@ def _argument(a: Json, outs: tuple[Operand, ...], programs: list[Any], operand: 
         return outs[_whole(a["out"])]
     if "program" in a:
         return programs[_whole(a["program"])]
+    if "loop" in a:
+        return _read_loop(a["loop"])
     return _read_plain(a) if "of" not in a else operand(a)
+
+
+def _read_loop(json: Json) -> Loop:
+    body, given = _read(json["body"])
+    verify(body)
+    carried, xs, fixed = map(_whole, json["given"])
+    if carried + xs + fixed != len(given):
+        raise ValueError("a loop with other values than its body is given")
+    return Loop(
+        body,
+        carried=tuple(given[:carried]),
+        xs=tuple(given[carried : carried + xs]),
+        fixed=tuple(given[carried + xs :]),
+        steps=_whole(json["steps"]),
+        reverse=bool(json["reverse"]),
+        plan=plan_memory(body, [None] * len(body.results)),
+    )
 
 
 def _read_plain(a: Json) -> Any:

@@ -1,0 +1,76 @@
+"""The body of a C function, while it is written: named operands, loops, elements at indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..dtype import DType, float32, float64
+from .c_source import literal, loaded, rounded
+from .c_space import NotRendered
+from .graph import Node, Operand
+
+
+class Kernel:
+    """The body of a C function, while it is written."""
+
+    def __init__(self, node: Node):
+        self.node = node
+        self.operands: list[Operand] = []
+        self.names: dict[int, str] = {}
+        self.lines: list[str] = []
+        self.depth = 1
+
+    def name(self, x: Operand, name: str) -> None:
+        """An operand as a parameter."""
+        self.operands.append(x)
+        self.names[id(x)] = name
+
+    def name_all(self, **operands: Operand | None) -> None:
+        for name, x in operands.items():
+            if x is not None:
+                self.name(x, name)
+
+    def put(self, text: str) -> None:
+        self.lines.append("  " * self.depth + text)
+
+    def loop(self, index: str, count: int) -> None:
+        self.put(f"for (i64 {index} = 0; {index} < {count}; ++{index}) {{")
+        self.depth += 1
+
+    def loops(self, indices: Sequence[str], shape: Sequence[int]) -> None:
+        for index, n in zip(indices, shape, strict=True):
+            self.loop(index, n)
+
+    def close(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.depth -= 1
+            self.put("}")
+
+    def at(self, x: Operand, indices: Sequence[str]) -> str:
+        """The element of an operand at indices of its last axes; an axis of size 1 has none."""
+        own = indices[len(indices) - len(x.shape) :]
+        terms = [
+            f"{i} * {s}" if s != 1 else i
+            for i, n, s in zip(own, x.shape, x.strides, strict=True)
+            if n != 1 and s != 0 and i != "0"
+        ]
+        return f"{self.names[id(x)]}[{' + '.join(terms) or '0'}]"
+
+    def read(self, x: Any, indices: Sequence[str], dtype: DType) -> str:
+        """An element in the type that it is computed in; a number is written out."""
+        if not isinstance(x, Operand):
+            return literal(x, dtype)
+        return loaded(self.at(x, indices), x.dtype)
+
+    def write(self, out: Operand, indices: Sequence[str], value: str, dtype: DType) -> None:
+        self.put(f"{self.at(out, indices)} = {rounded(value, dtype, out.dtype)};")
+
+
+def index_names(count: int, letter: str = "i") -> list[str]:
+    return [f"{letter}{d}" for d in range(count)]
+
+
+def require_float(*operands: Operand | None) -> None:
+    if any(x is not None and x.dtype not in (float32, float64) for x in operands):
+        raise NotRendered("only float32 and float64 have C")

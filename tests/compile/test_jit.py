@@ -514,6 +514,28 @@ def test_an_operator_does_not_rename_the_error():
         ndl.jit(lambda x: ndl.masked_select(x, x > 0))(ndl.ones(3))
 
 
+def test_a_schedule_steps_outside():
+    weight = nn.Parameter(ndl.ones(3))
+    optimizer = ndl.optim.SGD([weight], lr=0.5)
+    schedule = ndl.optim.StepLR(optimizer, step_size=1, gamma=0.5)
+
+    @ndl.jit
+    def wrong(x):
+        schedule.step()
+        return x * weight
+
+    with pytest.raises(ndl.TraceError, match="call the scheduler's step between calls"):
+        wrong(ndl.ones(3))
+
+
+def test_integers_to_the_power_of_integers():
+    """Eagerly a negative exponent is an error; compiled, nobody looks: the fraction is cut off."""
+    a, b = ndl.tensor([2, 3, -1, 5]), ndl.tensor([3, 0, 3, 1])
+    power = ndl.jit(lambda a, b: a**b)
+    np.testing.assert_array_equal(power(a, b).numpy(), (a**b).numpy())
+    np.testing.assert_array_equal(power(a, -b).numpy(), [0, 1, -1, 0])
+
+
 def test_the_error_names_the_line_and_the_remedy():
     def f(x):
         y = x * 2

@@ -28,8 +28,19 @@ def user_line() -> str:
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
+# Files of this package whose functions ask for elements, and what to do instead.
+REMEDIES = {
+    "optim/schedule.py": "call the scheduler's step between calls of the compiled function, which "
+    "reads the learning rate anew",
+}
+
+
 def needs_data(what: str, remedy: str) -> TraceError:
     """The error for Python that asks for elements which are not computed yet."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((PACKAGE, "<frozen ")):
+        remedy = REMEDIES.get(frame.f_code.co_filename[len(PACKAGE) + 1 :], remedy)
+        frame = frame.f_back
     return at_user_line(
         f"[jit] {what} while the function is traced: its elements are not computed yet; {remedy}."
     )

@@ -215,6 +215,10 @@ class Recorder:
     def _elsewhere(self) -> bool:
         return threading.get_ident() != self._recording.thread
 
+    def is_recording(self) -> bool:
+        """Are this thread's calls noted, so that there are no elements to look at?"""
+        return not self._elsewhere()
+
     def __getattr__(self, name: str) -> Any:
         real = getattr(self.kernels, name)
         if name.startswith("_") or name not in kernel_names() or self._elsewhere():

@@ -130,7 +130,9 @@ def _integer_rule(name: str, dtype: DType, b: NDArray | Scalar) -> DType:
 
 
 def _lowest(a: NDArray) -> Any:
-    return 0 if a.size == 0 or a.dtype.kind != "i" else reduce("min", a).item()
+    """The lowest element; 0 if there is none to look at (unsigned, empty, being traced)."""
+    is_traced = getattr(a.device.mod, "is_recording", bool)()
+    return 0 if a.size == 0 or a.dtype.kind != "i" or is_traced else reduce("min", a).item()
 
 
 def _scalar_dtype(name: str, dtype: DType, scalar: Scalar) -> DType:

@@ -245,3 +245,35 @@ def test_rows_are_written_over_an_input_that_is_read_to_its_end():
     squares, moved = g(x)
     np.testing.assert_allclose(squares.numpy(), (z * z).sum(1), rtol=1e-4)
     np.testing.assert_allclose(moved.numpy(), (z + 1) @ w.numpy().T, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(300, 401), (50, 20, 77), (65536,), (30011,), (1 << 20,), (7,)])
+@pytest.mark.parametrize("name", ["sum", "max", "min", "mean"])
+def test_long_reductions_are_part_of_what_computes_their_elements(name, shape):
+    x = ndl.tensor(np.random.default_rng(0).standard_normal(shape).astype("f4"))
+
+    def f(x):
+        return getattr((x - 0.5) ** 2, name)()
+
+    compiled = ndl.jit(f)
+    np.testing.assert_allclose(compiled(x).numpy(), f(x).numpy(), rtol=1e-6)
+    large = [out for k in compiled.kernels for out in k.outputs if out == f"float32{list(shape)}"]
+    assert bool(large) == (shape == (30011,))  # a prime has no rows, and is stored
+
+
+def test_a_loss_and_its_gradient_are_one_pass():
+    x, y = (ndl.randn(256, 512) for _ in range(2))
+    x.requires_grad = True
+
+    @ndl.jit
+    def step(y):
+        loss = ((x - y) ** 2).mean()
+        loss.backward()
+        grad, x.grad = x.grad, None
+        return loss, grad
+
+    loss, grad = step(y)
+    d = x.numpy() - y.numpy()
+    np.testing.assert_allclose(loss.numpy(), (d * d).mean(), rtol=1e-6)
+    np.testing.assert_allclose(grad.numpy(), 2 * d / d.size, rtol=1e-5)
+    assert [k.bytes > d.nbytes for k in step.kernels].count(True) == 1

@@ -20,6 +20,7 @@ from .passes import without_dead
 from .pieces import COLUMN, FULL, ROW, Piece, piece_of, typed_constant
 from .rules import constant_of
 from .spaces import Access, count_of, refinement, split
+from .split import split_reductions
 
 MOST_OPERANDS = 20  # of a program; the device takes a few more
 MOST_PIECES = 64
@@ -397,4 +398,4 @@ class _Writer:
 
 def fuse(graph: Graph) -> Graph:
     """The graph with tile programs in the place of calls that pass elements to one another."""
-    return without_dead(Fusion(graph).run())
+    return without_dead(Fusion(split_reductions(graph)).run())

@@ -77,7 +77,7 @@ def _keeps(number: Scalar, x: Operand) -> bool:
 
 
 def square(node: Node, made: Made) -> Node | None:
-    """x ** 2 stays: `power` may round otherwise. x * x -> square(x), which is the same product."""
+    """x * x -> square(x), which is the same product"""
     name, out, a, b = node.args
     if name == "multiply" and isinstance(a, Operand) and a == b and out.dtype.is_floating:
         return Node("unary", ("square", out, a), node.outs, node.device, source=node.source)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..autograd import Tensor
-from ..dtype import DType, dtype_of, promote, promote_scalar
+from ..dtype import DType, dtype_of, float32, float64, promote, promote_scalar
 from ..ndarray import functions as F
 from ..ndarray.array import as_scalar
 from .common import FlatOp, Scalar, check_tensor, fit, is_scalar, report_as, zeros_like
@@ -194,10 +194,24 @@ class EWisePow(Elementwise):
         return fit(out_grad * b * base ** (b - 1), a), fit(out_grad * node * log_a, b)
 
 
+# Powers that take one or two operations, where others take fifty: as NumPy's ** has them.
+SHORT_POWERS: dict[Scalar, Any] = {
+    2: lambda x: F.unary("square", x),
+    3: lambda x: F.binary("multiply", F.unary("square", x), x),
+    -1: lambda x: F.binary("divide", 1, x),
+    0.5: lambda x: F.unary("sqrt", x),
+}
+
+
 class PowerScalar(WithScalar):
     """y = x^s,  dy/dx = s x^(s-1)"""
 
     kernel = "power"
+
+    def compute(self, a: Any) -> Any:
+        is_wide = dtype_of(a.dtype) in (float32, float64)  # halves would be rounded twice
+        short = SHORT_POWERS.get(self.scalar) if is_wide else None
+        return super().compute(a) if short is None else short(a)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         (x,) = node.inputs

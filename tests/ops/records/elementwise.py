@@ -105,12 +105,13 @@ def with_scalars(*scalars):
     return (*BINARY, *(Call((2, 3), s) for s in scalars), *(Call(s, (2, 3)) for s in scalars))
 
 
+POWERS = (*with_scalars(2, 3, 1.7), Call((2, 3), -1.0), Call((2, 3), 0.5))
 ARITHMETIC = (
     binary("add", np.add, calls=with_scalars(2, 3)),
     binary("subtract", np.subtract, calls=with_scalars(2, 1)),
     binary("multiply", np.multiply, calls=with_scalars(2, 3)),
     binary("divide", np.divide, (0.5, 2.0), calls=with_scalars(2, 4)),
-    binary("power", np.power, (0.5, 2.0), calls=with_scalars(2, 3)),
+    binary("power", np.power, (0.5, 2.0), calls=POWERS),
     binary("remainder", np.remainder, (0.6, 3.0), calls=with_scalars(2)),
     binary("floor_divide", np.floor_divide, (0.6, 3.0), calls=with_scalars(2)),
     binary("maximum", np.maximum, exact=True, calls=with_scalars(1)),

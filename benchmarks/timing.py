@@ -19,8 +19,10 @@ import needle as ndl
 RESULTS = Path(__file__).parent / "results"
 
 BATCH = 4e-3  # seconds; a batch of calls lasts at least this long, so that the clock costs nothing
-SETTLE = 2e-3  # seconds of calls before a batch: the other library's threads spin for a while;
-REST = 5e-3  # and of sleep before a long call, which would have them at its side
+# Seconds of calls before a batch, and of sleep before a long call: PyTorch's second thread keeps
+# its CPU busy for 8 to 9 ms after the last call (libgomp waits by spinning), at the cost of whoever
+# is timed next.
+SETTLE = 12e-3
 FEWEST_ROUNDS = 5
 
 Call = Callable[[], Any]
@@ -73,7 +75,7 @@ def _batch(call: Call, count: int) -> float:
         while time.perf_counter() < settled:
             call()
     else:
-        time.sleep(REST)
+        time.sleep(SETTLE)
     start = time.perf_counter()
     for _ in range(count):
         call()

@@ -1,5 +1,6 @@
-// One job at a time: its caller and the workers take pieces from a shared counter. A second caller
-// that finds the pool busy computes its pieces alone, so callers never wait for each other.
+// One job at a time: its caller and the workers each have a share of the pieces, and take from the
+// others when it is empty. A second caller that finds the pool busy computes its pieces alone, so
+// callers never wait for each other.
 #include "threads.h"
 
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -54,31 +56,50 @@ void pause() {
 #endif
 }
 
+// Neighbouring pieces that one thread takes first: it is the same thread from loop to loop, which
+// finds in its own cache what it wrote or read before. Beside one counter for all, x + y of 1024 x
+// 1024 floats took 102 instead of 178 us, of 256 x 384 9.3 instead of 9.4.
+struct alignas(64) Share {
+  std::atomic<int64_t> next{0};  // the first piece that nobody has taken
+  int64_t end = 0;
+};
+
 struct Job {
   const RangeFn fn;
   void* const context;
   const int64_t n, grain;
-  std::atomic<int64_t> next{0};  // start of the next piece nobody has taken
+  const std::span<Share> shares;
   std::mutex mutex{};
   std::exception_ptr error{};
 
-  bool run_piece() {
-    const int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
-    if (begin >= n) return false;
-    fn(context, begin, std::min(n, begin + grain));
+  void hand_out() {
+    const int64_t pieces = (n + grain - 1) / grain, count = static_cast<int64_t>(shares.size());
+    int64_t first = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      Share& share = shares[static_cast<size_t>(i)];
+      share.end = pieces * (i + 1) / count;
+      share.next.store(first, std::memory_order_relaxed);
+      first = share.end;
+    }
+  }
+
+  bool run_piece(Share& share) {
+    const int64_t piece = share.next.fetch_add(1, std::memory_order_relaxed);
+    if (piece >= share.end) return false;
+    fn(context, piece * grain, std::min(n, (piece + 1) * grain));
     return true;
   }
 
   // Takes pieces until there are none. The first error cancels those that are left.
-  void work(bool is_caller) noexcept {
+  void work(size_t own_share) noexcept {
     try {
-      while (run_piece()) {
-        if (is_caller) poll_interrupt();
+      for (size_t i = 0; i < shares.size(); ++i) {
+        while (run_piece(shares[(own_share + i) % shares.size()])) check_interrupt();
       }
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (error == nullptr) error = std::current_exception();
-      next.store(n, std::memory_order_relaxed);
+      for (Share& share : shares) share.next.store(share.end, std::memory_order_relaxed);
     }
   }
 };
@@ -149,7 +170,7 @@ void wait_until(const std::atomic<uint32_t>& word, const Done& done) {
 
 class Pool {
  public:
-  explicit Pool(int count) : count_(count) {}
+  explicit Pool(int count) : count_(count), shares_(static_cast<size_t>(count)) {}
 
   int count() const { return count_.load(std::memory_order_relaxed); }
 
@@ -157,23 +178,27 @@ class Pool {
     const std::lock_guard running(running_);
     stop_workers();
     count_ = count;
+    shares_ = std::vector<Share>(static_cast<size_t>(count));
   }
 
   // False when the pool is busy with another caller's job.
-  bool try_run(Job& job) {
+  bool try_run(int64_t n, int64_t grain, RangeFn fn, void* context) {
     const std::unique_lock running(running_, std::try_to_lock);
     if (!running) return false;
-    const int64_t pieces = (job.n + job.grain - 1) / job.grain;
-    const int helpers = static_cast<int>(std::min<int64_t>(count(), pieces)) - 1;
-    start_workers(helpers);
+    const int64_t pieces = (n + grain - 1) / grain;
+    const auto threads = static_cast<size_t>(std::min<int64_t>(count(), pieces));
+    start_workers(threads - 1);
     placement_.keep_off_this_cpu(workers_);
-    wanted_ = helpers;
+    wanted_ = static_cast<int>(threads) - 1;
+    Job job{fn, context, n, grain, std::span(shares_).first(threads)};
+    job.hand_out();
     job_ = &job;
     announce();
-    job.work(true);
+    job.work(0);
     // Nobody joins the job any more; wait for those inside.
     job_ = nullptr;
     wait_until(active_, [&] { return active_ == 0; });
+    if (job.error != nullptr) std::rethrow_exception(job.error);
     return true;
   }
 
@@ -184,12 +209,13 @@ class Pool {
   }
 
   // Fewer workers than asked for when the system refuses a thread: the caller does their share.
-  void start_workers(int needed) {
-    if (static_cast<int>(workers_.size()) >= needed) return;
+  void start_workers(size_t needed) {
+    if (workers_.size() >= needed) return;
     const BlockedSignals blocked;
     try {
-      while (static_cast<int>(workers_.size()) < needed) {
-        workers_.emplace_back([this, seen = epoch_.load()] { serve(seen); });
+      while (workers_.size() < needed) {
+        workers_.emplace_back(
+            [this, share = workers_.size() + 1, seen = epoch_.load()] { serve(share, seen); });
       }
     } catch (const std::system_error&) {
     }
@@ -203,21 +229,21 @@ class Pool {
     stopping_ = false;
   }
 
-  void serve(uint32_t seen) {
+  void serve(size_t own_share, uint32_t seen) {
     inside_parallel_for = is_worker = true;
     while (true) {
       wait_until(epoch_, [&] { return epoch_ != seen; });
       seen = epoch_;
       if (stopping_) return;
-      join_job();
+      join_job(own_share);
     }
   }
 
   // The mark in active_ comes before the look at job_, and in try_run the other way round: either
   // the worker sees that the job has ended, or the caller sees the worker.
-  void join_job() {
+  void join_job(size_t own_share) {
     ++active_;
-    if (Job* const job = job_; job != nullptr && wanted_-- > 0) job->work(false);
+    if (Job* const job = job_; job != nullptr && wanted_-- > 0) job->work(own_share);
     if (--active_ == 0) active_.notify_one();
   }
 
@@ -227,6 +253,7 @@ class Pool {
   std::atomic<uint32_t> active_{0};  // workers that may be looking at job_
   std::atomic<Job*> job_{nullptr};
   std::atomic<int> wanted_{0};  // workers that may still join job_
+  std::vector<Share> shares_;   // one for each thread, the caller's first
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> workers_;
   Placement placement_;
@@ -259,6 +286,13 @@ struct InsideParallelFor {
   ~InsideParallelFor() { inside_parallel_for = false; }
 };
 
+void run_alone(int64_t n, int64_t grain, RangeFn fn, void* context) {
+  for (int64_t i = 0; i < n; i += grain) {
+    fn(context, i, std::min(n, i + grain));
+    check_interrupt();
+  }
+}
+
 }  // namespace
 
 int get_num_threads() { return pool().count(); }
@@ -281,16 +315,11 @@ void parallel_for_range(int64_t n, int64_t grain, RangeFn fn, void* context) {
   if (n <= 0) return;
   grain = std::max<int64_t>(1, grain);
   if (n <= grain) return fn(context, 0, n);
-  if (inside_parallel_for) {
-    for (int64_t i = 0; i < n; i += grain) fn(context, i, std::min(n, i + grain));
-    return;
+  if (inside_parallel_for) return run_alone(n, grain, fn, context);
+  const InsideParallelFor mark;
+  if (pool().count() == 1 || !pool().try_run(n, grain, fn, context)) {
+    run_alone(n, grain, fn, context);
   }
-  Job job{fn, context, n, grain};
-  {
-    const InsideParallelFor mark;
-    if (pool().count() == 1 || !pool().try_run(job)) job.work(true);
-  }
-  if (job.error != nullptr) std::rethrow_exception(job.error);
 }
 
 }  // namespace needle

@@ -5,7 +5,7 @@ import pytest
 
 import needle as ndl
 from needle.backend.reference import BINARY, UNARY
-from needle.dtype import DTYPES, bfloat16, bool_, float32
+from needle.dtype import DTYPES, bfloat16, bool_, float16, float32
 from needle.ndarray.functions import (
     BITWISE,
     BOOL_AS_INT8,
@@ -230,6 +230,18 @@ def test_copy_and_cast(device, source, target):
             actual, expected = on_both(device, lambda mod, o, a: mod.copy(o, a), out, spec)
             about = f"{source} -> {target} {shape} {layout.__name__} -> {out.layout.__name__}"
             assert_ulps(actual, expected, target, 0, about)
+
+
+@on_devices
+@pytest.mark.parametrize("target", [bfloat16, float16])
+def test_floats_of_any_bits_become_halves(device, target):
+    """In whole vectors and what is left of them; also NaNs that differ in their lowest bits."""
+    patterns = np.random.default_rng(0).integers(0, 2**32, 100_003, np.uint32)
+    patterns[:300] = 0x7F800000 + np.arange(300)
+    spec = Spec(patterns.view(np.float32), float32)
+    out = blank(patterns.shape, target)
+    actual, expected = on_both(device, lambda mod, o, a: mod.copy(o, a), out, spec)
+    assert_ulps(actual, expected, target, 0, f"float32 -> {target}")
 
 
 @on_devices

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#if defined(__F16C__)
+#if defined(__F16C__) || defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -116,6 +116,73 @@ NEEDLE_INLINE To cast(From x) {
     return static_cast<To>(x);
   }
 }
+
+// n elements side by side, as far as whole vectors go; gives how many were converted. Compilers
+// vectorise most casts by themselves; these are the others.
+template <class To, class From>
+NEEDLE_INLINE int64_t convert_vectors(To*, const From*, int64_t) {
+  return 0;
+}
+
+#if defined(__F16C__)
+NEEDLE_INLINE int64_t convert_vectors(float* to, const f16_t* from, int64_t n) {
+  int64_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16) {
+    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    _mm512_storeu_ps(to + i, _mm512_cvtph_ps(halves));
+  }
+#endif
+  for (; i + 8 <= n; i += 8) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
+  }
+  return i;
+}
+
+NEEDLE_INLINE int64_t convert_vectors(f16_t* to, const float* from, int64_t n) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  int64_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16) {
+    const __m256i halves = _mm512_cvtps_ph(_mm512_loadu_ps(from + i), kNearest);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), halves);
+  }
+#endif
+  for (; i + 8 <= n; i += 8) {
+    const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), kNearest);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), halves);
+  }
+  return i;
+}
+#endif
+
+#if defined(__AVX2__)
+// narrow<bf16_t> of eight floats, each in the lower half of its lane. A compiler cuts the rounded
+// value, the NaN and the mask to halves before it chooses, 15 instructions more for 16 elements.
+NEEDLE_INLINE __m256i narrow_to_bf16(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+  const __m256i nan = _mm256_or_si256(bits, _mm256_set1_epi32(0x7fc00000));
+  const __m256 is_number = _mm256_cmp_ps(x, x, _CMP_ORD_Q);
+  const __m256 chosen =
+      _mm256_blendv_ps(_mm256_castsi256_ps(nan), _mm256_castsi256_ps(rounded), is_number);
+  return _mm256_srli_epi32(_mm256_castps_si256(chosen), 16);
+}
+
+NEEDLE_INLINE int64_t convert_vectors(bf16_t* to, const float* from, int64_t n) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const __m256i low = narrow_to_bf16(_mm256_loadu_ps(from + i));
+    const __m256i high = narrow_to_bf16(_mm256_loadu_ps(from + i + 8));
+    // packus takes four lanes of each in turn.
+    const __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), halves);
+  }
+  return i;
+}
+#endif
 
 }  // namespace
 }  // namespace NEEDLE_ISA

@@ -222,42 +222,13 @@ using LoadFn = void (*)(T* tile, const char* from, int64_t stride, int64_t n);
 template <class T>
 using StoreFn = void (*)(char* to, int64_t stride, const T* tile, int64_t n);
 
-// Between contiguous halves and floats, as far as whole vectors go; gives how many were converted.
-// Compilers vectorise the other casts by themselves.
-inline int64_t convert_vectors(float* to, const f16_t* from, int64_t n) {
-  int64_t i = 0;
-#if defined(__F16C__)
-  for (; i + 8 <= n; i += 8) {
-    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
-  }
-#else
-  (void)to, (void)from, (void)n;
-#endif
-  return i;
-}
-
-inline int64_t convert_vectors(f16_t* to, const float* from, int64_t n) {
-  int64_t i = 0;
-#if defined(__F16C__)
-  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-  for (; i + 8 <= n; i += 8) {
-    const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), kNearest);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), halves);
-  }
-#else
-  (void)to, (void)from, (void)n;
-#endif
-  return i;
-}
-
 template <class T, class As, class From>
 void load_tile(T* __restrict tile, const char* from, int64_t stride, int64_t n) {
   const auto element = [](const From& x) { return static_cast<T>(held(cast<As>(x))); };
   if (stride == static_cast<int64_t>(sizeof(From))) {
     const From* source = reinterpret_cast<const From*>(from);
     int64_t i = 0;
-    if constexpr (is_same<T, float> && is_same<From, f16_t>) i = convert_vectors(tile, source, n);
+    if constexpr (is_same<As, T>) i = convert_vectors(tile, source, n);
     for (; i < n; ++i) tile[i] = element(source[i]);
     return;
   }
@@ -270,9 +241,7 @@ template <class To, class T>
 void store_tile(char* to, int64_t stride, const T* __restrict tile, int64_t n) {
   if (stride == static_cast<int64_t>(sizeof(To))) {
     To* target = reinterpret_cast<To*>(to);
-    int64_t i = 0;
-    if constexpr (is_same<T, float> && is_same<To, f16_t>) i = convert_vectors(target, tile, n);
-    for (; i < n; ++i) target[i] = cast<To>(tile[i]);
+    for (int64_t i = convert_vectors(target, tile, n); i < n; ++i) target[i] = cast<To>(tile[i]);
     return;
   }
   for (int64_t i = 0; i < n; ++i, to += stride) {

@@ -9,39 +9,11 @@ namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
-// n elements side by side. Compilers vectorise the casts, except those of float16.
 template <class To, class From>
 NEEDLE_INLINE void cast_run(To* to, const From* from, int64_t n) {
-  int64_t i = 0;
-#if defined(__AVX512F__)
-  if constexpr (std::is_same_v<From, f16_t> && std::is_same_v<To, float>) {
-    for (; i + 16 <= n; i += 16) {
-      const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
-      _mm512_storeu_ps(to + i, _mm512_cvtph_ps(halves));
-    }
-  } else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, f16_t>) {
-    for (; i + 16 <= n; i += 16) {
-      const __m256i halves =
-          _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), halves);
-    }
-  }
-#elif defined(__F16C__)
-  if constexpr (std::is_same_v<From, f16_t> && std::is_same_v<To, float>) {
-    for (; i + 8 <= n; i += 8) {
-      const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
-      _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
-    }
-  } else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, f16_t>) {
-    for (; i + 8 <= n; i += 8) {
-      const __m128i halves =
-          _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), halves);
-    }
-  }
-#endif
+  const int64_t converted = convert_vectors(to, from, n);
 #pragma GCC ivdep
-  for (; i < n; ++i) to[i] = cast<To>(from[i]);
+  for (int64_t i = converted; i < n; ++i) to[i] = cast<To>(from[i]);
 }
 
 template <class To, class From>

@@ -61,6 +61,24 @@ def test_choosing_reductions_are_exact(device, name, dtype):
 
 
 @on_devices
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_keep_a_nan_from_any_place(device, name, dtype):
+    """One NaN in each row but the last, which has its best number in the last place."""
+    for length in (1, 7, 63, 64, 65, 127, 200, 1024, 1031):
+        places = [p for p in (0, 1, 8, 31, 62, 63, 64, 100, 1023, length - 1) if p < length]
+        values = mild(float32, (len(places) + 1, length))
+        values[-1, -1] = 50 if name == "max" else -50
+        values[range(len(places)), places] = np.nan
+        stored = storage_of(values, dtype)
+        for axis in (0, 1):
+            spec = Spec(stored if axis else stored.T.copy(), dtype)
+            out = blank(kept(spec.values.shape, (axis,)), dtype)
+            actual, expected = on_both(device, lambda m, o, a: m.reduce(name, o, a), out, spec)
+            assert_ulps(actual, expected, dtype, 0, f"{name} {dtype} {length} axis {axis}")
+
+
+@on_devices
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if not d.is_floating])
 @pytest.mark.parametrize("name", ["sum", "prod"])
 def test_integer_sums_wrap(device, name, dtype):

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kTile = 512;         // outputs that the column form takes together
 constexpr int64_t kStretch = 128;      // rows that it adds up in float, then in double
 constexpr int64_t kShortRow = 16;      // rows shorter than this are taken as columns
-constexpr int64_t kGrain = 1 << 15;    // elements worth a task
+constexpr int64_t kGrain = 1 << 14;    // elements worth a task
 constexpr int64_t kChunkedTasks = 64;  // tasks to aim for when there are few outputs
 
 // The axes of a for which `wanted` holds, by falling stride (broadcast axes first), with `other`'s.

@@ -97,6 +97,49 @@ template <class V>
 [[gnu::always_inline]] inline Vec<float> smaller_of(Vec<float> a, Vec<float> b) {
   return _mm256_min_ps(a, b);
 }
+[[gnu::always_inline]] inline __m128 larger_of(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
+[[gnu::always_inline]] inline __m128 smaller_of(__m128 a, __m128 b) { return _mm_min_ps(a, b); }
+#endif
+
+// Notes whether there is a NaN in the vectors that it is shown, two at a time.
+template <class T>
+class NanWatch {
+ public:
+  [[gnu::always_inline]] void look(Vec<T> a, Vec<T> b) { seen_ |= (a != a) | (b != b); }
+  [[gnu::always_inline]] bool found() const {
+    bool any = false;
+    for (int i = 0; i < kLanes<T>; ++i) any |= seen_[i] != 0;
+    return any;
+  }
+
+ private:
+  decltype(Vec<T>{} != Vec<T>{}) seen_ = {};
+};
+
+#if defined(__AVX512F__)
+template <>
+class NanWatch<float> {
+ public:
+  [[gnu::always_inline]] void look(Vec<float> a, Vec<float> b) {
+    seen_ |= _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
+  }
+  [[gnu::always_inline]] bool found() const { return seen_ != 0; }
+
+ private:
+  __mmask16 seen_ = 0;
+};
+#elif defined(__AVX2__)
+template <>
+class NanWatch<float> {
+ public:
+  [[gnu::always_inline]] void look(Vec<float> a, Vec<float> b) {
+    seen_ = _mm256_or_ps(seen_, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+  }
+  [[gnu::always_inline]] bool found() const { return _mm256_movemask_ps(seen_) != 0; }
+
+ private:
+  Vec<float> seen_ = {};
+};
 #endif
 
 // The first n lanes of a vector, 1 <= n <= kLanes<T>: load gives zeros in the others, store leaves

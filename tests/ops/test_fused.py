@@ -119,3 +119,21 @@ def test_batch_norm(axes, shape):
 def test_one_tensor_as_both_inputs():
     (x,) = tensors((3, 4))
     check_grads(lambda x: SoftmaxGradient((1,))(x, x), x)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("shape", [(300, 64), (16, 8, 12, 20)], ids=str)
+def test_rows_that_lie_across_memory(shape, compiled):
+    """Large enough that rows are copied to lie along memory."""
+    x = np.random.default_rng(3).standard_normal(shape).astype("f4")
+    for axis in range(len(shape)):
+        shifted = np.exp(x.astype("f8") - x.max(axis, keepdims=True))
+        expected = shifted / shifted.sum(axis, keepdims=True)
+
+        def f(x, axis=axis):
+            return ndl.nn.functional.softmax(x, axis), ndl.logsumexp(x * 2, axis)
+
+        found, sums = (ndl.jit(f) if compiled else f)(ndl.tensor(x))
+        assert_close(found.numpy(), expected, rtol=1e-5)
+        assert_close(sums.numpy(), np.log(np.exp(2.0 * x).sum(axis)), rtol=1e-5)
+        assert found.shape == shape

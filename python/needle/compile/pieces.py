@@ -89,9 +89,13 @@ def _where(node: Node) -> Piece:
     return _elementwise(node, [cond, a, b], lambda _, x: [where(x[0], x[1], x[2])])
 
 
-def _copy(node: Node) -> Piece:
+def _copy(node: Node) -> Piece | None:
+    """A transposed copy goes by blocks, and a program by rows: it stays what it is."""
     out, a = node.args
     to = out.dtype
+    steps = access(a, out.shape, memory_order(out)).steps
+    if out.size >= 1 << 14 and 1 in steps[:-1] and steps[-1] not in (0, 1):
+        return None
 
     def emit(builder: Builder, x: Inputs) -> Sequence[Symbol]:
         return [x[0] if a.dtype is to else cast(x[0], to)]

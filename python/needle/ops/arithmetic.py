@@ -217,7 +217,8 @@ class PowerScalar(WithScalar):
         (x,) = node.inputs
         if self.scalar == 0:
             return zeros_like(x)
-        return fit(out_grad * self.scalar * x ** (self.scalar - 1), x)
+        rest = x if self.scalar == 2 else x ** (self.scalar - 1)
+        return fit(out_grad * self.scalar * rest, x)
 
 
 class ScalarPower(WithScalar):

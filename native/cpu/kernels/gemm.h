@@ -89,11 +89,17 @@ constexpr int64_t kThinDepth = 24, kThinRows = 2 * kRows;
 //     (TN) 89; with 48 x 512 and all of B 77 and 66
 constexpr int64_t kTileRows = 12 * kRows, kTileCols = 1024;
 constexpr int64_t kMostPacked = int64_t{1} << 20;
+//     rows that make so few tiles are one, which packs B itself: 128 x 640 x 10000 (TN) 81, with
+//     two tiles 76; on two cores 155 and 122
+constexpr int64_t kFewTiles = 2;
 constexpr int64_t kTaskWork = 1 << 20;  // multiplications worth a task, until there are kTasks
 constexpr int64_t kTasks = 16;
 constexpr int64_t kSmallMatrix = 1 << 17;  // elements read in place,
-constexpr int64_t kFewUses = 64;           // and for so few rows or cols
-constexpr int64_t kPackGrain = 1 << 14;    // elements worth a task of packing
+constexpr int64_t kFewUses = 64;           // and for so few rows or cols; but for a B
+//     whose rows, so many bytes apart, share few sets of the first-level cache: packed
+//     640 x 128 x 512 92, 2048 x 65 x 1024 89; in place 77 and 69
+constexpr int64_t kSharedSets = 2048;
+constexpr int64_t kPackGrain = 1 << 14;  // elements worth a task of packing
 
 // to[k * cols + j] = element k, j of B
 template <class T>
@@ -143,7 +149,8 @@ class Gemm {
     width_ = block_cols<T>(height_);
     cut_tiles();
     const bool is_small_a = p_.m * p_.k <= kSmallMatrix || p_.n <= kFewUses;
-    const bool is_small_b = p_.k * p_.n <= kSmallMatrix;
+    const bool shares_sets = p_.m > kFewUses && p_.b.row_stride % kSharedSets == 0;
+    const bool is_small_b = p_.k * p_.n <= kSmallMatrix && !shares_sets;
     reads_a_ = p_.a.source.is_plain && (is_small_a || p_.a.col_stride == kSize);
     reads_b_ = p_.b.source.is_plain && p_.b.col_stride == kSize && (is_small_b || p_.m <= kFewUses);
     has_rows_of_a_ = length_of(p_.a.col_stride) <= length_of(p_.a.row_stride);
@@ -175,7 +182,7 @@ class Gemm {
   // Halves the longer side until there are tasks enough.
   void cut_tiles() {
     const int64_t tasks = min_of(kTasks, p_.m * p_.n * p_.k / kTaskWork);
-    tile_rows_ = even_part(p_.m, kTileRows, height_);
+    tile_rows_ = even_part(p_.m, p_.m <= kFewTiles * kTileRows ? p_.m : kTileRows, height_);
     tile_cols_ = even_part(p_.n, kTileCols, width_);
     while (ceil_div(p_.m, tile_rows_) * ceil_div(p_.n, tile_cols_) < tasks) {
       if (tile_cols_ <= width_ && tile_rows_ <= height_) return;

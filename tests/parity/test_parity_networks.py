@@ -272,10 +272,10 @@ def test_functions_of_vectors_are_accurate():
     sizes = np.exp(np.linspace(np.log(1e-6), np.log(80), 40_001)).astype(np.float32)
     x = np.concatenate([sizes, -sizes]).reshape(1, -1, 1)
     state = array(np.zeros((x.size, 1)))
-    h, _ = sequence.recurrence("tanh", array(x), state, array(np.zeros((1, 1))), None, None)
+    h, *_ = sequence.recurrence("tanh", array(x), state, array(np.zeros((1, 1))), None, None)
     assert worst_ulps(h.numpy(), np.tanh(x.astype(float))) <= 2.5
     gates, weights = array(np.repeat(x, 3, 2)), array(np.zeros((1, 3)))
-    _, kept = sequence.recurrence("gru", gates, state, weights, None, None)
+    *_, kept = sequence.recurrence("gru", gates, state, weights, None, None)
     assert worst_ulps(kept.numpy()[..., :1], 1 / (1 + np.exp(-x.astype(float)))) <= 2.5
     # One query of 1 with keys x: p = e^x, and the adjoint of the values is p.
     one, zero = array(np.ones((1, 1, 1))), array(np.zeros((1, 1, 1)))

@@ -100,22 +100,29 @@ CELLS = {
 def recurrence(
     cell: str, x: NDArray, h0: NDArray, w: NDArray, c0: NDArray | None, bias: NDArray | None
 ) -> tuple[NDArray, ...]:
-    """h (T, B, H), the last c (B, H) of an LSTM, and what backward needs (T, B, K H)."""
+    """h (T, B, H), the last c (B, H) of an LSTM, and what backward needs: the states before each
+    step (T, B, H), in the same memory as h, and more (T, B, K H)."""
     info = CELLS[cell]
     inputs = [a for a in (x, h0, w, c0, bias) if a is not None]
     device = same_device("recurrence", *inputs)
     dtype = floating(reduce(promote, (a.dtype for a in inputs)))
     x, h0, w = cast(x, dtype), cast(h0, dtype), cast(w, dtype)
     steps, batch, size = x.shape[0], x.shape[1], w.shape[0]
-    h = empty((steps, batch, size), dtype, device)
+    states = empty((steps + 1, batch, size), dtype, device)
+    first = make_view((batch, size), states.strides[1:], 0, dtype, device, states._handle)
+    device.mod.copy(first, h0)
+    before, h = (
+        make_view((steps, batch, size), states.strides, start, dtype, device, states._handle)
+        for start in (0, batch * size)
+    )
     kept = empty((steps, batch, info.kept * size), compute_dtype(dtype), device)
     c_last = empty((batch, size), dtype, device) if info.has_c else None
     if c0 is not None:
         c0 = cast(c0, dtype)
     if bias is not None:
         bias = reshape(cast(bias, dtype), (1, info.gates * size))
-    device.mod.recurrence(cell, h, c_last, kept, x, h0, c0, w, bias)
-    return (h, kept) if c_last is None else (h, c_last, kept)
+    device.mod.recurrence(cell, h, c_last, kept, x, first, c0, w, bias)
+    return (h, before, kept) if c_last is None else (h, c_last, before, kept)
 
 
 @array_function

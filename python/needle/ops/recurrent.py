@@ -10,22 +10,24 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import Tensor, TensorTuple, TensorTupleOp
-from ..ndarray import functions as F, select, sequence
+from ..ndarray import functions as F, sequence
 from .common import check_tensor, fit
 from .composite import gradient_of_gradient
 from .joining import chunk, split, stack
 
 
 class Recurrence(TensorTupleOp):
-    """(h, kept), or for an LSTM (h, c, kept): the states of all steps, the last c, and what the
-    gradient needs of each step. s = h w + bias is what the state before a step adds to the gates:
+    """(h, before, kept), or for an LSTM (h, c, before, kept): the states of all steps, the last c,
+    the states before each step, and what else the gradient needs of it. s = h w + bias is what the
+    state before a step adds to the gates:
 
     - tanh, relu:  h' = f(x + s)
     - lstm:  i, f, g, o = σ, σ, tanh, σ of x + s,  c' = f c + i g,  h' = o tanh(c')
     - gru:  r, z = σ(x + s),  n = tanh(x_n + r s_n),  h' = (1 - z) n + z h
 
     Inputs are x, h0, w, and where there are any c0 (of an LSTM) and the bias. Equals
-    `recurrence_by_definition`. `kept` is not for others: its adjoint is ignored."""
+    `recurrence_by_definition`. `before` and `kept` are not for others: their adjoints are
+    ignored."""
 
     def __init__(self, cell: str):
         self.cell = cell
@@ -35,10 +37,10 @@ class Recurrence(TensorTupleOp):
         return sequence.recurrence(self.cell, x, h0, w, c0, bias)
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
-        *results, kept = node.tuple()
-        *given, _ = out_grad.tuple()
+        h, *_, before, kept = node.tuple()
+        *given, _, _ = out_grad.tuple()
         op = RecurrenceGradient(self.cell, len(node.inputs))
-        found = op(*node.inputs, results[0], kept, *given).tuple()
+        found = op(*node.inputs, h, before, kept, *given).tuple()
         return tuple(fit(d, x) for d, x in zip(found, node.inputs, strict=True))
 
 
@@ -52,8 +54,8 @@ class RecurrenceGradient(TensorTupleOp):
     """The adjoints of Recurrence's inputs, given those of h and of an LSTM's last c.
 
     Backward through the steps for x and the first state; then one product for the weights,
-    dw = Σ hᵀ ds over steps. h and kept are functions of the others: the gradient of this gradient
-    is the composite's."""
+    dw = Σ hᵀ ds over steps, h before each. h, before and kept are functions of the others: the
+    gradient of this gradient is the composite's."""
 
     def __init__(self, cell: str, count: int):
         self.cell = cell
@@ -61,12 +63,13 @@ class RecurrenceGradient(TensorTupleOp):
 
     def compute(self, *arrays: Any) -> Any:
         _, h0, w, *more = arrays[: self.count]
-        h, kept, g_h, *g_c = arrays[self.count :]
+        h, before, kept, g_h, *g_c = arrays[self.count :]
         c0, bias = _named(self.cell, tuple(more))
         dx, ds, dh0, dc0 = sequence.recurrence_backward(
             self.cell, (h0, w, c0), (h, kept), (g_h, g_c[0] if g_c else None)
         )
-        found = [dx, dh0, _weights_adjoint(F.cast(h0, h.dtype), h, ds)]
+        states, sums = (F.reshape(a, (-1, a.shape[-1])) for a in (before, ds))
+        found = [dx, dh0, F.matmul(F.permute(states, (1, 0)), sums)]
         if dc0 is not None:
             found.append(dc0)
         if bias is not None:
@@ -75,7 +78,7 @@ class RecurrenceGradient(TensorTupleOp):
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
         inputs = node.inputs[: self.count]
-        given = node.inputs[self.count + 2 :]
+        given = node.inputs[self.count + 3 :]
         found, of_given = gradient_of_gradient(
             lambda *x: recurrence_by_definition(self.cell, *x),
             inputs,
@@ -83,21 +86,7 @@ class RecurrenceGradient(TensorTupleOp):
             [True] * self.count,
             out_grad.tuple(),
         )
-        return (*found, None, None, *of_given)
-
-
-def _weights_adjoint(h0: Any, h: Any, ds: Any) -> Any:
-    """Σ hᵀ ds over steps, h the state before each."""
-
-    def product(before: Any, adjoint: Any) -> Any:
-        rows = F.reshape(before, (-1, before.shape[-1]))
-        return F.matmul(F.permute(rows, (1, 0)), F.reshape(adjoint, (-1, adjoint.shape[-1])))
-
-    first = product(h0, select.getitem(ds, 0))
-    if h.shape[0] == 1:
-        return first
-    earlier = select.getitem(h, slice(None, -1))
-    return F.binary("add", first, product(earlier, select.getitem(ds, slice(1, None))))
+        return (*found, None, None, None, *of_given)
 
 
 def recurrence(
@@ -113,7 +102,7 @@ def recurrence(
     x (T, B, G H) is what the inputs add to the gates, w (H, G H) and bias (G H,) are the state's
     weights."""
     more = [check_tensor("recurrence", a) for a in (c0, bias) if a is not None]
-    return Recurrence(cell)(check_tensor("recurrence", x), h0, w, *more).tuple()[:-1]
+    return Recurrence(cell)(check_tensor("recurrence", x), h0, w, *more).tuple()[:-2]
 
 
 # The composite ----------------------------------------------------------------------------------

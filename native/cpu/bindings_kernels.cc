@@ -1,4 +1,5 @@
 // The kernels of needle/backend/protocol.py, as module functions of the same names.
+#include <algorithm>
 #include <vector>
 
 #include "../common/elementwise.h"
@@ -397,7 +398,11 @@ void argsort(nb::handle out, nb::handle a, nb::handle axis, bool descending) {
   const Operand source = read_operand(a, {"argsort", "a"});
   const int dim = read_axis(axis, source.view.ndim, "argsort");
   require_dtype(target.view.dtype, DType::i64, {"argsort", "out"});
-  require_shape(target.view, source.view.shape, source.view.ndim, {"argsort", "out"});
+  View wanted = source.view;  // all of the axis, or the first of the order
+  if (target.view.ndim == wanted.ndim) {
+    wanted.shape[dim] = std::min(wanted.shape[dim], target.view.shape[dim]);
+  }
+  require_shape(target.view, wanted.shape, wanted.ndim, {"argsort", "out"});
   launch(8 * source.view.size(), {&target.view, &source.view},
          [=](Views v) { kernel(*v[0], *v[1], dim, descending); });
 }

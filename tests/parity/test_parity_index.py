@@ -155,6 +155,25 @@ def test_argsort_is_stable(device, dtype, descending):
 
 @on_devices
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("descending", [False, True])
+def test_argsort_gives_the_first_of_the_order(device, dtype, descending):
+    for i, layout in enumerate(READABLE):
+        for shape, axis in (((17,), 0), ((5, 33), 1), ((33, 5), 0), ((2, 900), 1), ((0, 3), 1)):
+            for count in {0, 1, 2, 7, shape[axis] // 2, shape[axis]} & {*range(shape[axis] + 1)}:
+                values = (draw if i % 2 else mild)(dtype, shape, i)
+                short = (*shape[:axis], count, *shape[axis + 1 :])
+                actual, expected = on_both(
+                    device,
+                    lambda m, o, a, x=axis: m.argsort(o, a, x, descending),
+                    blank(short, int64, WRITABLE[i % len(WRITABLE)]),
+                    Spec(values, dtype, layout),
+                )
+                about = f"argsort {dtype} {shape} {axis} {count} {layout.__name__}"
+                np.testing.assert_array_equal(actual, expected, about)
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("right", [False, True])
 def test_searchsorted(device, dtype, right):
     for i, size in enumerate((0, 1, 2, 33, 500)):

@@ -10,24 +10,63 @@ namespace {
 constexpr int64_t kGrain = 1 << 12;  // elements worth a task
 constexpr int64_t kTile = 512;
 
-// One row: entries with keys in the wanted order, sorted; then their indices.
+// The first `count` of a row in the wanted order. Candidates are collected in a list of twice as
+// many; whenever it is full, it is sorted, and its second half dropped: what comes later has to be
+// before the last one that was kept. With count = n this is one sort.
 template <class T, class Key>
-void argsort_row(const Source<T>& source, const char* from, int64_t stride, char* to,
-                 int64_t out_stride, int64_t n, Key flip) {
-  Scratch<16384> scratch(2 * n * static_cast<int64_t>(sizeof(Entry<Key>)));
-  Entry<Key>* const entries = scratch.template as<Entry<Key>>();
-  T buffer[kTile];
-  for (int64_t start = 0; start < n; start += kTile) {
-    const int64_t count = min_of(kTile, n - start);
-    const T* x = source.tile(from + start * stride, stride, count, buffer);
-    for (int64_t i = 0; i < count; ++i) {
-      entries[start + i] = {key_of(x[i]) ^ flip, static_cast<Key>(start + i)};
+class RowOrder {
+ public:
+  RowOrder(int64_t n, int64_t count, Key flip)
+      : count_(count),
+        room_(min_of(n, 2 * count)),
+        flip_(flip),
+        scratch_(2 * room_ * static_cast<int64_t>(sizeof(Entry<Key>))),
+        entries_(scratch_.template as<Entry<Key>>()) {}
+
+  void add(const T* x, int64_t n, int64_t first) {
+    for (int64_t i = 0; i < n; ++i) {
+      const Key key = key_of(x[i]) ^ flip_;
+      if (is_bounded_ && key >= bound_) continue;
+      if (size_ == room_) keep_best();
+      if (!is_bounded_ || key < bound_) entries_[size_++] = {key, static_cast<Key>(first + i)};
     }
   }
-  const Entry<Key>* const sorted = sort_entries(entries, entries + n, n);
-  for (int64_t i = 0; i < n; ++i) {
-    *reinterpret_cast<int64_t*>(to + i * out_stride) = static_cast<int64_t>(sorted[i].index);
+
+  void write(char* to, int64_t stride) {
+    const Entry<Key>* const sorted = sort_entries(entries_, entries_ + room_, size_);
+    for (int64_t i = 0; i < count_; ++i) {
+      *reinterpret_cast<int64_t*>(to + i * stride) = static_cast<int64_t>(sorted[i].index);
+    }
   }
+
+ private:
+  void keep_best() {
+    const Entry<Key>* const sorted = sort_entries(entries_, entries_ + room_, size_);
+    for (int64_t i = 0; i < count_; ++i) entries_[i] = sorted[i];
+    size_ = count_;
+    bound_ = entries_[count_ - 1].key;
+    is_bounded_ = true;
+  }
+
+  const int64_t count_, room_;
+  const Key flip_;
+  Scratch<16384> scratch_;
+  Entry<Key>* const entries_;
+  int64_t size_ = 0;
+  bool is_bounded_ = false;
+  Key bound_{};
+};
+
+template <class T, class Key>
+void argsort_row(const Source<T>& source, const char* from, int64_t stride, int64_t n, char* to,
+                 int64_t out_stride, int64_t count, Key flip) {
+  RowOrder<T, Key> order(n, count, flip);
+  T buffer[kTile];
+  for (int64_t start = 0; start < n; start += kTile) {
+    const int64_t width = min_of(kTile, n - start);
+    order.add(source.tile(from + start * stride, stride, width, buffer), width, start);
+  }
+  order.write(to, out_stride);
 }
 
 template <class T>
@@ -43,8 +82,8 @@ void argsort_rows(const View& out, const View& a, int axis, bool descending) {
   parallel_for(rows.size, max_of(1, kGrain / n), [&](int64_t begin, int64_t end) {
     Cursor<2> at(rows, begin);
     for (int64_t row = begin; row < end; ++row, at.next()) {
-      argsort_row(source, a.data + at.offset[0], byte_stride(a, axis), out.data + at.offset[1],
-                  byte_stride(out, axis), n, flip);
+      argsort_row(source, a.data + at.offset[0], byte_stride(a, axis), n, out.data + at.offset[1],
+                  byte_stride(out, axis), out.shape[axis], flip);
     }
   });
 }
@@ -75,7 +114,7 @@ int64_t count_true(const uint8_t* truth, int64_t n) {
 }  // namespace
 
 void argsort(const View& out, const View& a, int axis, bool descending) {
-  if (a.size() == 0) return;
+  if (out.size() == 0) return;
   with_dtype(a.dtype, [&](auto tag) {
     argsort_rows<Compute<typename decltype(tag)::type>>(out, a, axis, descending);
   });

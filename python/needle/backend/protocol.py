@@ -252,7 +252,8 @@ class Backend(Protocol):
         name is "set" (the last one wins) or "add". Indices are checked as in gather."""
 
     def argsort(self, out: Operand, a: Operand, axis: int, descending: bool) -> None:
-        """Stable order along one axis, int64; NaN counts as the largest."""
+        """Stable order along one axis, int64; NaN counts as the largest. An out that is shorter
+        along the axis gets the first of the order."""
 
     def searchsorted(self, out: Operand, sorted_: Operand, values: Operand, right: bool) -> None:
         """out (int64) = where each value would go into the sorted 1-D operand."""

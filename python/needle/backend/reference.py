@@ -437,11 +437,12 @@ def scatter(name: str, out: Operand, indices: tuple[Operand, ...], a: Operand) -
 
 def argsort(out: Operand, a: Operand, axis: int, descending: bool) -> None:
     values = load(a)
-    if not descending:
-        return store(out, np.argsort(values, axis=axis, kind="stable"))
-    # Stable and descending: sort the reversed sequence and count from its end.
-    backwards = np.argsort(np.flip(values, axis), axis=axis, kind="stable")
-    store(out, values.shape[axis] - 1 - np.flip(backwards, axis))
+    if descending:  # stable: sort the reversed sequence and count from its end
+        backwards = np.argsort(np.flip(values, axis), axis=axis, kind="stable")
+        order = values.shape[axis] - 1 - np.flip(backwards, axis)
+    else:
+        order = np.argsort(values, axis=axis, kind="stable")
+    store(out, order.take(range(out.shape[axis]), axis))
 
 
 def searchsorted(out: Operand, sorted_: Operand, values: Operand, right: bool) -> None:

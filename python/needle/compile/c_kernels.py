@@ -207,7 +207,7 @@ def _argsort(k: Kernel, out: Operand, a: Operand, axis: int, descending: bool) -
     k.close()
     k.put("order[!now][i] = takes_right ? order[now][right++] : order[now][left++];")
     k.close(3)
-    k.loop(indices[axis], n)
+    k.loop(indices[axis], out.shape[axis])
     k.put(f"{k.at(out, indices)} = order[now][{indices[axis]}];")
     k.close(1 + len(others))
 

@@ -507,10 +507,13 @@ def matmul(a: NDArray, b: NDArray) -> NDArray:
 
 
 @array_function
-def argsort(a: NDArray, axis: int = -1, descending: bool = False) -> NDArray:
-    """The stable order along an axis; NaN counts as the largest."""
+def argsort(
+    a: NDArray, axis: int = -1, descending: bool = False, count: int | None = None
+) -> NDArray:
+    """The stable order along an axis, or the first `count` of it; NaN counts as the largest."""
     axis = layout.normalize_axis(axis, a.ndim, "argsort")
-    out = empty(a.shape, int64, a.device)
+    count = a.shape[axis] if count is None else count
+    out = empty((*a.shape[:axis], count, *a.shape[axis + 1 :]), int64, a.device)
     a.device.mod.argsort(out, a, axis, descending)
     return out
 

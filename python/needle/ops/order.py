@@ -12,16 +12,17 @@ from .indexing import Gather, getitem
 
 
 class ArgSort(TensorOp):
-    """y = the order in which x increases (decreases) along an axis"""
+    """y = the order in which x increases (decreases) along an axis, or the first `count` of it"""
 
     differentiable = False
 
-    def __init__(self, axis: int, descending: bool):
+    def __init__(self, axis: int, descending: bool, count: int | None = None):
         self.axis = axis
         self.descending = descending
+        self.count = count
 
     def compute(self, a: Any) -> Any:
-        return F.argsort(a, self.axis, self.descending)
+        return F.argsort(a, self.axis, self.descending, self.count)
 
 
 def _flattened(op: str, x: Tensor, axis: int | None) -> tuple[Tensor, int]:
@@ -55,8 +56,7 @@ def topk(
     x, axis = _flattened("topk", x, axis_or_dim("topk", axis, dim, -1))
     if not 0 <= whole_number("topk", "k", k) <= x.shape[axis]:
         raise ValueError(f"[topk] expected k from 0 to {x.shape[axis]} (axis {axis}), got {k}.")
-    order = ArgSort(axis, largest)(x)
-    first = getitem(order, (*[slice(None)] * axis, slice(k)))
+    first = ArgSort(axis, largest, k)(x)
     return Gather(axis)(x, first), first
 
 

@@ -14,6 +14,10 @@ def needle_model(work: Workload, weights: Mapping[str, Any]) -> Module:
     """The network with PyTorch's weights, by PyTorch's names."""
     model = work.make(ndl)
     model.load_state_dict(weights, layout="torch")
+    if work.weights != "float32":
+        ndl.nn.quantize(model, work.weights)
+        table = model.tokens.weight.T
+        model.head = ndl.nn.QuantizedLinear.from_weight(table, dtype=work.weights)
     return model
 
 

@@ -6,7 +6,8 @@
     d lstm lm     an LSTM language model, 10,000 words, two layers of 128, 40 steps, batch 16
     e gpt         6 layers of 384, 6 heads, 256 characters, batch 8
     f gpt2        GPT-2 small (124 million weights, drawn at random), batch 1: `decode` is one token
-                  after 128 others in the cache, `prefill` is 128 tokens
+                  after 128 others in the cache, `prefill` is 128 tokens; with weights that needle
+                  stores in bfloat16 and int8 too
 
 `lib` is needle or PyTorch: both have nn, nn.functional and zeros under these names.
 """
@@ -32,7 +33,8 @@ class Workload(NamedTuple):
     targets: Array | None
     optimizer: str | None
     options: dict[str, float]
-    start: int = 0  # inference: how many tokens are in the cache
+    start: int = 0  # inference: how many tokens are in the cache,
+    weights: str = "float32"  # and what needle stores the weights in
 
 
 # Pictures ---------------------------------------------------------------------------------------
@@ -209,7 +211,10 @@ def gpt2(lib: Any) -> Module:
             h = self.tokens(x) + self.places.weight[start : start + x.shape[1]]
             for block in self.blocks:
                 h = block(h, start)
-            return self.norm(h[:, -1]) @ self.tokens.weight.T
+            return self.head(self.norm(h[:, -1]))
+
+        def head(self, h: Any) -> Any:
+            return h @ self.tokens.weight.T
 
     return GPT2()
 
@@ -237,9 +242,9 @@ def _text(
     return Workload(name, make, inputs, targets, optimizer, options)
 
 
-def _inference(name: str, tokens: int, start: int) -> Workload:
+def _inference(name: str, tokens: int, start: int, weights: str = "float32") -> Workload:
     inputs = np.random.default_rng(0).integers(0, GPT2_TOKENS, (1, tokens))
-    return Workload(name, gpt2, inputs, None, None, {}, start)
+    return Workload(name, gpt2, inputs, None, None, {}, start, weights)
 
 
 WORKLOADS: dict[str, Callable[[], Workload]] = {
@@ -250,6 +255,9 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "gpt": lambda: _text("gpt", gpt, CHARACTERS, (8, CONTEXT), "AdamW", ADAM_WITH_DECAY),
     "gpt2 decode": lambda: _inference("gpt2 decode", 1, PROMPT),
     "gpt2 prefill": lambda: _inference("gpt2 prefill", PROMPT, 0),
+    "gpt2 decode bfloat16": lambda: _inference("gpt2 decode", 1, PROMPT, "bfloat16"),
+    "gpt2 decode int8": lambda: _inference("gpt2 decode", 1, PROMPT, "int8"),
+    "gpt2 prefill int8": lambda: _inference("gpt2 prefill", PROMPT, 0, "int8"),
 }
 WITH_SMALL_WEIGHTS = (gpt, gpt2)  # their losses would overflow else
 

@@ -119,12 +119,14 @@ void run_kernel(int64_t work, F&& kernel) {
   kernel();
 }
 
-// The factors of a product, checked, with out's batch axes; and how many multiplications it takes.
+// The factors of a product of `dtype` and out's shape, checked, with out's batch axes; and how many
+// multiplications it takes.
 struct Factors {
   View a, b;
   int64_t work;
 };
-Factors read_factors(const View& a, const View& b, const View& out, const char* kernel);
+Factors read_factors(const View& a, const View& b, const View& out, DType dtype,
+                     const char* kernel);
 
 // Runs kernel(views), or notes it if this thread records a sequence. The kernel is a function of
 // type void(Views) that holds all else it needs by value: `[op](Views v) { ...(op, *v[0]); }`.

@@ -314,9 +314,7 @@ void matmul(nb::handle out, nb::handle a, nb::handle b) {
   const Operand left = read_operand(a, {"matmul", "a"});
   const Operand right = read_operand(b, {"matmul", "b"});
   const View& to = target.view;
-  require_dtype(left.view.dtype, to.dtype, {"matmul", "a"});
-  require_dtype(right.view.dtype, to.dtype, {"matmul", "b"});
-  const Factors factors = read_factors(left.view, right.view, to, "matmul");
+  const Factors factors = read_factors(left.view, right.view, to, to.dtype, "matmul");
   launch(factors.work, {&to, &factors.a, &factors.b},
          [=](Views v) { kernel(*v[0], *v[1], *v[2]); });
 }

@@ -280,7 +280,12 @@ void require_shape(const View& view, const int64_t* shape, int ndim, Site site) 
               shape_text(view).c_str());
 }
 
-Factors read_factors(const View& a, const View& b, const View& out, const char* kernel) {
+Factors read_factors(const View& a, const View& b, const View& out, DType dtype,
+                     const char* kernel) {
+  const bool is_widened = dtype == DType::f32 &&
+                          (b.dtype == DType::bf16 || b.dtype == DType::f16 || b.dtype == DType::i8);
+  require_dtype(a.dtype, dtype, {kernel, "a"});
+  if (!is_widened) require_dtype(b.dtype, dtype, {kernel, "b"});
   if (out.ndim < 2 || a.ndim < 2 || b.ndim < 2) {
     raise_value({kernel, nullptr}, "expected at least two axes, got %s @ %s", shape_text(a).c_str(),
                 shape_text(b).c_str());

@@ -192,9 +192,8 @@ void matmul_then(nb::handle program, nb::handle outs, nb::handle a, nb::handle b
   const Operand first = read_output(targets[0], {"matmul_then", "outs"});
   const Operand left = read_operand(a, {"matmul_then", "a"});
   const Operand right = read_operand(b, {"matmul_then", "b"});
-  require_dtype(left.view.dtype, DType::f32, {"matmul_then", "a"});
-  require_dtype(right.view.dtype, DType::f32, {"matmul_then", "b"});
-  const Factors factors = read_factors(left.view, right.view, first.view, "matmul_then");
+  const Factors factors =
+      read_factors(left.view, right.view, first.view, DType::f32, "matmul_then");
   const Call call(decoded, outs, ins, 0, &first);
   if (call.operands()[0]->ndim != first.view.ndim) {
     raise_value({"matmul_then", "ins"}, "expected at most the product's %d axes, got %d",

@@ -22,6 +22,16 @@ def mlp():
     return model, rng.standard_normal((6, 20)).astype("f4")
 
 
+def int8():
+    model, x = mlp()
+    return nn.quantize(model, "int8"), x
+
+
+def bfloat16():
+    model, x = mlp()
+    return nn.quantize(model, "bfloat16"), x
+
+
 def cnn():
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
@@ -87,6 +97,7 @@ def loops():
 
 MODELS = {
     "mlp": mlp, "cnn": cnn, "gpt": gpt, "lstm": lstm, "gru": gru, "rnn": rnn, "loops": loops,
+    "int8": int8, "bfloat16": bfloat16,
 }  # fmt: skip
 
 

@@ -116,7 +116,8 @@ TABLE = {
 # Not in PyTorch, or not under that name: tests/contract and the other files here check these.
 OURS = set(
     "Module Conv LayerNorm1d Residual SoftmaxLoss MultiHeadAttention AttentionLayer "
-    "TransformerLayer Transformer GlobalAvgPool GlobalMaxPool RotaryEmbedding".split()
+    "TransformerLayer Transformer GlobalAvgPool GlobalMaxPool RotaryEmbedding "
+    "QuantizedLinear".split()
 )
 CONTAINERS = {"ModuleList", "ModuleDict"}  # they have no forward
 

@@ -103,6 +103,31 @@ def test_gradients_keep_the_dtype_of_their_input():
         assert x.grad.dtype == "float32" and y.grad.dtype == "float64"
 
 
+@pytest.mark.parametrize("stored", ["float16", "bfloat16", "int8"])
+def test_weights_in_fewer_bits(stored):
+    """x @ w and its gradient by x, with w as it is stored: those of w in float32."""
+    rng = np.random.default_rng(0)
+    w = ndl.tensor(rng.integers(-9, 9, (6, 4)).astype(np.float32)).astype(stored)
+    for shape in ((6,), (1, 6), (3, 6), (2, 5, 6)):
+        x, y = (ndl.Tensor(rng.standard_normal(shape), dtype="float32") for _ in range(2))
+        y.data = x.data
+        found, expected = x @ w, y @ w.astype("float32").detach()
+        assert found.dtype == "float32"
+        found.square().sum().backward()
+        expected.square().sum().backward()
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), rtol=1e-5, atol=1e-4)
+
+
+def test_weights_in_bfloat16_get_gradients_in_it():
+    x = ndl.Tensor(np.random.default_rng(0).standard_normal((5, 6)), dtype="float32")
+    w = ndl.Tensor(np.ones((6, 4)), dtype="bfloat16", requires_grad=True)
+    (x @ w).sum().backward()
+    assert w.grad.dtype == "bfloat16"
+    expected = np.broadcast_to(x.numpy().sum(0)[:, None], (6, 4))
+    np.testing.assert_allclose(w.grad.numpy(), expected, rtol=1e-2)
+
+
 def test_numpy_scalars_are_numbers():
     x = ndl.Tensor([5.0, 7.0])
     for scalar in (np.uint8(3), np.int8(-128), np.float32(0.5), np.bool_(True)):

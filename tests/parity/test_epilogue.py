@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 from needle import _native
 from needle.backend import program as tp
 from needle.backend.program import Builder, Scalar, Value, program
+from needle.backend.protocol import WIDENED
 from needle.dtype import bfloat16, bool_, float32, float64
 
 from .operands import (
@@ -78,14 +79,15 @@ def check(device, kind, outs, a, b, ins):
     sizes=st.tuples(SIDES, SIDES, SIDES),
     kind=st.sampled_from(sorted(PROGRAMS)),
     layouts=st.tuples(*[st.sampled_from(READABLE)] * 3, st.sampled_from(WRITABLE)),
+    stored=st.sampled_from([float32, float32, *sorted(WIDENED)]),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_shape(device, sizes, kind, layouts):
+def test_any_shape(device, sizes, kind, layouts, stored):
     (m, k, n), (left, right, other, result) = sizes, layouts
     _, shapes, dtypes = PROGRAMS[kind]
     a, b = (
         Spec(mild(float32, (m, k), 1), float32, left),
-        Spec(mild(float32, (k, n), 2), float32, right),
+        Spec(mild(stored, (k, n), 2), stored, right),
     )
     ins = [
         Spec(mild(float32, s, 3 + i), float32, other if s == (m, n) else contiguous)

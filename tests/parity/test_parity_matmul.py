@@ -10,7 +10,8 @@ from needle.backend.precision import (
     get_float32_matmul_precision,
     set_float32_matmul_precision,
 )
-from needle.dtype import DTYPES, bfloat16, float16, float32, float64
+from needle.backend.protocol import WIDENED
+from needle.dtype import DTYPES, bfloat16, float16, float32, float64, int8, int32
 
 from .operands import (
     DEVICES,
@@ -140,6 +141,65 @@ def test_matmul_of_any_shape(device, sizes, batch, dtype, layouts, stretched):
     b = Spec(mild(dtype, (() if stretched[1] else batch) + (k, n), 2), dtype, right)
     shape = np.matmul(a.shown, b.shown).shape
     check_matmul(device, blank(shape, dtype, result), a, b, f"{sizes} {batch} {dtype} {layouts}")
+
+
+# Weights in fewer bits ---------------------------------------------------------------------------
+
+
+@on_devices
+@given(
+    rows=st.one_of(st.integers(0, 9), st.sampled_from([13, 40, 75, 130])),
+    sizes=st.tuples(*[st.one_of(st.integers(0, 70), st.sampled_from([255, 383, 800, 1500]))] * 2),
+    batch=st.sampled_from([(), (), (3,)]),
+    dtype=st.sampled_from(sorted(WIDENED)),
+    layouts=st.tuples(*[st.sampled_from(READABLE)] * 2, st.sampled_from(WRITABLE)),
+)
+@settings(max_examples=80, deadline=None)
+def test_matmul_widens_the_right_factor(device, rows, sizes, batch, dtype, layouts):
+    """As near to the product in float64 as one of floats is; few rows and many, in any layout."""
+    (k, n), (left, right, result) = sizes, layouts
+    a = Spec(mild(float32, (*batch, rows, k), 1), float32, left)
+    b = Spec(mild(dtype, (k, n), 2), dtype, right)
+    out = blank((*batch, rows, n), float32, result)
+    check_matmul(device, out, a, b, f"{rows} {sizes} {batch} {dtype} {layouts}")
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", sorted(WIDENED))
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 9, 50])
+def test_large_widened_matmul(device, rows, dtype):
+    """Runs of k, tiles of columns, and what is left of both."""
+    for k, n in ((777, 1301), (301, 4099)):
+        for layout in (contiguous, transposed):
+            a = Spec(mild(float32, (rows, k), 1), float32)
+            b = Spec(mild(dtype, (k, n), 2), dtype, layout)
+            out = blank((rows, n), float32)
+            check_matmul(device, out, a, b, f"{rows} {k} {n} {dtype} {layout.__name__}")
+
+
+@on_devices
+def test_matmul_widens_every_number_exactly(device):
+    """A product with 1, on the way of one row and of many."""
+    halves = np.arange(1 << 16, dtype=np.uint16)
+    finite = halves[np.isfinite(numbers(halves, bfloat16))]
+    for dtype, stored in ((bfloat16, finite), (int8, np.arange(-128, 128, dtype=np.int8))):
+        for rows in (1, 20):
+            a = Spec(np.ones((rows, 1), np.float32), float32)
+            for layout in (contiguous, transposed):
+                b = Spec(stored[None], dtype, layout)
+                out = blank((rows, stored.size), float32).on(device)
+                device.mod.matmul(out, a.on(device), b.on(device))
+                expected = np.broadcast_to(numbers(stored, dtype).astype(np.float32), out.shape)
+                np.testing.assert_array_equal(out.numpy(), expected)
+
+
+def test_other_pairs_of_dtypes_are_refused():
+    device = DEVICES[-1]
+    for left, right in ((float32, int32), (float64, bfloat16), (bfloat16, float32), (int8, int32)):
+        out = blank((2, 2), left).on(device)
+        a, b = (Spec(mild(d, (2, 2)), d).on(device) for d in (left, right))
+        with pytest.raises(TypeError, match=r"\[matmul\] b: expected dtype"):
+            device.mod.matmul(out, a, b)
 
 
 # float32 on AMX: three bfloat16 for each number --------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 import needle as ndl
 from needle import _native
 from needle.backend.reference import BINARY, REDUCE, UNARY
-from needle.dtype import DTYPES, bfloat16, bool_, float16, float32, float64, int32, int64
+from needle.dtype import DTYPES, bfloat16, bool_, float16, float32, float64, int8, int32, int64
 
 from .operands import Spec, blank, contiguous, mild, sliced, transposed, whole_memory
 from .test_parity import binary_supports, result_dtype, unary_supports
@@ -101,6 +101,17 @@ def test_matmul(sizes, dtype):
         a, b = Spec(mild(dtype, (m, k)), dtype, layout), Spec(mild(dtype, (k, n)), dtype)
         assert_equal_for_all_threads(
             lambda o, x, y: _native.matmul(o, x, y), blank((m, n), dtype), a, b
+        )
+
+
+@pytest.mark.parametrize("stored", [float32, bfloat16, int8])
+@pytest.mark.parametrize("layout", [contiguous, transposed])
+def test_few_rows(stored, layout):
+    """Weights in runs of k and tiles of columns."""
+    for rows, k, n in ((1, 1001, 777), (3, 500, 5003), (8, 1203, 600)):
+        a, b = Spec(mild(float32, (rows, k)), float32), Spec(mild(stored, (k, n)), stored, layout)
+        assert_equal_for_all_threads(
+            lambda o, x, y: _native.matmul(o, x, y), blank((rows, n), float32), a, b
         )
 
 

@@ -455,7 +455,8 @@ void multiply_amx(const Product<float>& p) {
 
 void matmul_amx(const View& out, const View& a, const View& b) {
   if (out.size() == 0) return;
-  if (out.dtype != DType::f32 && out.dtype != DType::bf16) return matmul(out, a, b);
+  const bool has_tiles = out.dtype == DType::f32 || out.dtype == DType::bf16;
+  if (!has_tiles || b.dtype != out.dtype) return matmul(out, a, b);
   const Unaliased left(a, out), right(b, out);
   if (out.dtype == DType::f32) {
     multiply_views<float>(out, left.view(), right.view(), multiply_amx<float>);

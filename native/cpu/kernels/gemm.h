@@ -16,6 +16,7 @@
 #include "brgemm.h"
 #include "epilogue.h"
 #include "transpose.h"
+#include "widen.h"
 #include "workspace.h"
 
 namespace needle {
@@ -28,11 +29,12 @@ struct Matrix {
   const char* data;
   int64_t row_stride, col_stride;
   Source<T> source;
+  DType dtype;  // as stored
 
   const char* at(int64_t row, int64_t col) const {
     return data + row * row_stride + col * col_stride;
   }
-  Matrix transposed() const { return {data, col_stride, row_stride, source}; }
+  Matrix transposed() const { return {data, col_stride, row_stride, source, dtype}; }
 };
 
 template <class T>
@@ -113,14 +115,29 @@ void pack_panel(T* to, const Matrix<T>& b, int64_t k0, int64_t depth, int64_t co
   } else if (b.source.is_plain && b.row_stride == kSize) {
     transpose(to, cols, from, b.col_stride, cols, depth);
   } else if (length_of(b.col_stride) < length_of(b.row_stride)) {
+    const auto widen_rows = [&](auto tag) {
+      using E = typename decltype(tag)::type;
+      for (int64_t k = 0; k < depth; ++k, to += kWidth, from += b.row_stride) {
+        for (int64_t j = 0; j < kWidth; j += kLanes<T>) {
+          store(to + j, widened(reinterpret_cast<const E*>(from) + j));
+        }
+      }
+    };
+    if (cols == kWidth && with_widened<T>(b.dtype, b.col_stride, widen_rows)) return;
     for (int64_t k = 0; k < depth; ++k) {
       b.source.load(to + k * cols, from + k * b.row_stride, b.col_stride, cols);
     }
   } else {
-    T column[kDepth<T>];
-    for (int64_t j = 0; j < cols; ++j) {
-      b.source.load(column, from + j * b.col_stride, b.row_stride, depth);
-      for (int64_t k = 0; k < depth; ++k) to[k * cols + j] = column[k];
+    constexpr int64_t kStretch = 64;
+    T columns[block_cols<T>(1) * kStretch];
+    for (int64_t k = 0; k < depth; k += kStretch) {
+      const int64_t n = min_of(kStretch, depth - k);
+      for (int64_t j = 0; j < cols; ++j) {
+        b.source.load(columns + j * kStretch, from + k * b.row_stride + j * b.col_stride,
+                      b.row_stride, n);
+      }
+      const char* const loaded = reinterpret_cast<const char*>(columns);
+      transpose(to + k * cols, cols, loaded, kStretch * kSize, cols, n);
     }
   }
 }

@@ -47,9 +47,9 @@ bool takes_tiles(const Operands& o, int holder) {
 void multiply_in_tiles(const Operands& o, int holder) {
   const TileProgram& program = o.program;
   const View& out = o.output(max_of(0, holder));
-  const Source<float> source = {load_tile<float, float, float>, true};
   const auto matrix = [&](const View& v) {
-    return Matrix<float>{v.data, byte_stride(v, 0), byte_stride(v, 1), source};
+    return Matrix<float>{v.data, byte_stride(v, 0), byte_stride(v, 1),
+                         source_of<float, float>(v.dtype), v.dtype};
   };
   const Result<float> result = {out.data, byte_stride(out, 0), byte_stride(out, 1), nullptr,
                                 holder >= 0};

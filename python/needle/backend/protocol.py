@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..dtype import DType
+from ..dtype import DType, bfloat16, float16, int8
 
 if TYPE_CHECKING:
     from .c_function import CFunction
@@ -42,6 +42,8 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "recurrence": ("h", "c_last", "kept"),
     "recurrence_backward": ("dx", "ds", "dh0", "dc0"),
 }
+# What the right factor of a product may be stored in beside a float32 one: weights, mostly.
+WIDENED = frozenset({float16, bfloat16, int8})
 # Kernels that need what their outputs held before.
 READS_OUTPUTS = frozenset({"scatter"})
 
@@ -145,7 +147,8 @@ class Backend(Protocol):
     def matmul(self, out: Operand, a: Operand, b: Operand) -> None:
         """out (..., M, N) = a (..., M, K) @ b (..., K, N); leading axes broadcast against out's.
 
-        Half precision accumulates in float32; bool means any(a & b)."""
+        Half precision accumulates in float32; bool means any(a & b). Where out and a are float32, b
+        may be of a dtype in WIDENED too; its elements count as floats."""
 
     def matmul_then(
         self,
@@ -155,7 +158,7 @@ class Backend(Protocol):
         b: Operand,
         ins: Sequence[Operand] = (),
     ) -> None:
-        """Run an elementwise program whose first input is the float32 product a @ b.
+        """Run an elementwise program whose first input is the float32 product a @ b (of matmul).
 
         Its outputs have the product's shape, its other inputs, `ins`, broadcast to it. The results
         are those of matmul, then run, in every bit; the product itself is not stored."""

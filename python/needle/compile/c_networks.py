@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..backend.protocol import WIDENED
 from ..dtype import bool_
 from .c_body import Kernel, index_names, require_float
 from .c_source import literal, suffix
@@ -11,7 +12,7 @@ from .graph import Operand
 
 def matmul(k: Kernel, out: Operand, a: Operand, b: Operand) -> None:
     """A row of the result at a time: the innermost loop goes along memory."""
-    require_float(out, a, b)
+    require_float(out, a, None if b.dtype in WIDENED else b)
     k.name_all(out=out, a=a, b=b)
     batch = index_names(len(out.shape) - 2, "n")
     k.loops(batch, out.shape[:-2])
@@ -21,7 +22,8 @@ def matmul(k: Kernel, out: Operand, a: Operand, b: Operand) -> None:
     k.put(f"const {suffix(a.dtype)} x = {k.at(a, [*batch, 'i', 'k'])};")
     k.put("EACH")
     k.loop("j", out.shape[-1])
-    k.put(f"{k.at(out, [*batch, 'i', 'j'])} += x * {k.at(b, [*batch, 'k', 'j'])};")
+    factor = k.read(b, [*batch, "k", "j"], a.dtype)
+    k.put(f"{k.at(out, [*batch, 'i', 'j'])} += x * {factor};")
     k.close(3 + len(batch))
 
 

@@ -20,10 +20,12 @@ from .. import config
 from ..backend import BackendDevice, cpu_numpy, reference
 from ..backend.null import is_null, null_of
 from ..backend.program import Program
+from ..backend.protocol import WIDENED
 from ..dtype import (
     DType,
     bool_,
     dtype_of,
+    float32,
     float64,
     floating,
     int8,
@@ -492,7 +494,7 @@ def matmul(a: NDArray, b: NDArray) -> NDArray:
         )
     if a.device is not b.device:
         same_device("matmul", a, b)
-    if a.dtype is not b.dtype:
+    if a.dtype is not b.dtype and not (a.dtype is float32 and b.dtype in WIDENED):
         dtype = promote(a.dtype, b.dtype)
         a, b = cast(a, dtype), cast(b, dtype)
     shape = (*a.shape[:-1], b.shape[-1])

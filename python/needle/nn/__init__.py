@@ -93,6 +93,7 @@ from .pool import (
     MaxPool3d as MaxPool3d,
     Upsample as Upsample,
 )
+from .quantized import QuantizedLinear as QuantizedLinear, quantize as quantize
 from .recurrent import (
     GRU as GRU,
     LSTM as LSTM,

@@ -16,7 +16,8 @@ class MatMul(TensorOp):
     """y = a b for (..., M, K) and (..., K, N), the leading axes broadcast.
 
     da = g bᵀ,  db = aᵀ g, each summed over the axes that were broadcast. A 1-D operand is a row on
-    the left or a column on the right, and its axis is left out of the result, as in NumPy.
+    the left or a column on the right, and its axis is left out of the result, as in NumPy. b in
+    float16, bfloat16 or int8 beside a float32 a is widened as it is read, not copied.
     """
 
     def compute(self, a: Any, b: Any) -> Any:
@@ -43,11 +44,12 @@ class MatMul(TensorOp):
         g: Any = out_grad
         g = g.expand_dims(-1) if b.ndim == 1 else g
         g = g.expand_dims(-2) if a.ndim == 1 else g
-        by_left = fit(g @ right.transpose(), left)
+        by_left = _as(fit(g @ right.transpose(), left), a) if a.requires_grad else None
+        if not b.requires_grad:
+            return by_left, None
         if right.ndim == 2 and left.ndim > 2:
             left, g = _rows(left), _rows(g)
-        by_right = fit(left.transpose() @ g, right)
-        return _as(by_left, a), _as(by_right, b)
+        return by_left, _as(fit(left.transpose() @ g, right), b)
 
 
 def _check(a: tuple[int, ...], b: tuple[int, ...]) -> None:

@@ -34,7 +34,9 @@ Nest<2> sorted_axes(const View& a, const View& other, Wanted&& wanted) {
   Nest<2> nest;
   for (int i = 0; i < count; ++i) {
     const int axis = axes[i];
-    nest.push(a.shape[axis], {byte_stride(a, axis), byte_stride(other, axis)});
+    // Nothing moves along an axis of one element, so that such axes join.
+    const int64_t along = other.shape[axis] == 1 ? 0 : byte_stride(other, axis);
+    nest.push(a.shape[axis], {byte_stride(a, axis), along});
   }
   return nest;
 }

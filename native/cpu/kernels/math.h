@@ -1,11 +1,12 @@
 // float32 functions of our own: at most 2 ulp from the true value for every argument, NumPy's
 // results for NaN, infinities, zeros and subnormals, and the same bits on every instruction set;
-// tests/native/test_accuracy.py holds them to it. No branches, so that loops over them vectorise.
+// tests/native/test_accuracy.py holds them to it. Those in templates are of a number or of a vector
+// of them, F. No branches, so that loops over numbers vectorise.
 //
 // The coefficients are weighted minimax fits over the interval that each comment names.
 #pragma once
 
-#include "convert.h"
+#include "floats.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
@@ -31,186 +32,213 @@ NEEDLE_INLINE float fma(float x, float y, float z) {
 #endif
 }
 
+NEEDLE_INLINE Floats fma(Floats x, Floats y, Floats z) {
+  if constexpr (kFusesVectors) return multiply_add(x.lanes, y.lanes, z.lanes);
+  for (int i = 0; i < kLanes<float>; ++i) z.lanes[i] = fma(x.lanes[i], y.lanes[i], z.lanes[i]);
+  return z;
+}
+
 // c0 + c1 x + c2 x^2 + ...
 template <class T>
 NEEDLE_INLINE T step(T x, T high, T low) {
-  if constexpr (std::is_same_v<T, float>) {
-    return fma(high, x, low);
-  } else {
+  if constexpr (std::is_same_v<T, double>) {
     return high * x + low;
+  } else {
+    return fma(high, x, low);
   }
 }
-template <class T>
-NEEDLE_INLINE T polynomial(T, T c) {
+template <class T, class Constant>
+NEEDLE_INLINE T polynomial(T, Constant c) {
   return c;
 }
-template <class T, class... Rest>
-NEEDLE_INLINE T polynomial(T x, T c, Rest... rest) {
-  return step(x, polynomial(x, rest...), c);
+template <class T, class Constant, class... Rest>
+NEEDLE_INLINE T polynomial(T x, Constant c, Rest... rest) {
+  return step<T>(x, polynomial(x, rest...), c);
 }
-
-NEEDLE_INLINE float magnitude_of(float x) { return __builtin_fabsf(x); }
-NEEDLE_INLINE float with_sign(float x, float sign) { return __builtin_copysignf(x, sign); }
 
 constexpr float kRoundFloat = 12582912.0f;         // 1.5 * 2^23: adding it rounds to a whole number
 constexpr double kRoundDouble = 6755399441055744;  // 1.5 * 2^52
 
 // x = n ln(2) + r, n whole and |r| <= ln(2) / 2; `whole` is n as an integer.
+template <Single F>
 struct Reduced {
-  float n, r;
-  int32_t whole;
+  F n, r;
+  decltype(as_signed(bits_of(F()))) whole;
 };
 
-NEEDLE_INLINE Reduced by_log2(float x) {
-  const float shifted = fma(x, 1.44269504f, kRoundFloat);
-  const float n = shifted - kRoundFloat;
-  const float high = fma(n, -0.693359375f, x);
-  return {n, fma(n, 2.12194440e-4f, high),
-          static_cast<int32_t>(bits_of(shifted) - bits_of(kRoundFloat))};
+template <Single F>
+NEEDLE_INLINE Reduced<F> by_log2(F x) {
+  const F shifted = fma(x, 1.44269504f, kRoundFloat);
+  const F n = shifted - kRoundFloat;
+  const F high = fma(n, -0.693359375f, x);
+  return {n, fma(n, 2.12194440e-4f, high), as_signed(bits_of(shifted) - bits_of(kRoundFloat))};
 }
 
-NEEDLE_INLINE float power_of_two(int32_t n) {
-  return float_of(static_cast<uint32_t>(n + 127) << 23);
+template <class Int>  // int32_t, or a vector of them
+NEEDLE_INLINE auto power_of_two(Int n) {
+  return float_of(as_bits(n + 127) << 23);
 }
 
-NEEDLE_INLINE float clamped(float x, float least, float most) {  // NaN stays NaN
-  const float below = x > most ? most : x;
-  return below < least ? least : below;
+template <Single F>
+NEEDLE_INLINE F clamped(F x, float least, float most) {  // NaN stays NaN
+  return at_least(at_most(x, most), least);
 }
 
 // (e^r - 1) for |r| <= ln(2) / 2.
-NEEDLE_INLINE float exp_near_0(float r) {
-  const float p = polynomial(r, 5.000000000e-01f, 1.666666567e-01f, 4.166629165e-02f,
-                             8.333498612e-03f, 1.394486870e-03f, 1.979014050e-04f);
+template <Single F>
+NEEDLE_INLINE F exp_near_0(F r) {
+  const F p = polynomial(r, 5.000000000e-01f, 1.666666567e-01f, 4.166629165e-02f, 8.333498612e-03f,
+                         1.394486870e-03f, 1.979014050e-04f);
   return fma(p * r, r, r);
 }
 
-NEEDLE_INLINE float exp(float x) {
-  const Reduced a = by_log2(clamped(x, -105.0f, 89.0f));
-  const float e = exp_near_0(a.r) + 1.0f;
+template <Single F>
+NEEDLE_INLINE F exp_of_any(F x) {
+  const Reduced<F> a = by_log2(clamped(x, -105.0f, 89.0f));
+  const F e = exp_near_0(a.r) + 1.0f;
   // 2^n in two factors, since the result may be subnormal or infinite while e is neither.
-  const int32_t half = a.whole >> 1;
+  const auto half = a.whole >> 1;
   return e * power_of_two(half) * power_of_two(a.whole - half);
 }
 
 // The same bits where the result is neither: for |x| <= kLargestPower.
 constexpr float kLargestPower = 87.0f;
-NEEDLE_INLINE float exp_of_moderate(float x) {
-  const Reduced a = by_log2(x);
+template <Single F>
+NEEDLE_INLINE F exp_of_moderate(F x) {
+  const Reduced<F> a = by_log2(x);
   return (exp_near_0(a.r) + 1.0f) * power_of_two(a.whole);
 }
 
+NEEDLE_INLINE float exp(float x) { return exp_of_any(x); }
+[[gnu::noinline, gnu::cold]] inline Floats exp_with_large(Floats x) { return exp_of_any(x); }
+NEEDLE_INLINE Floats exp(Floats x) {
+  if (is_any(magnitude_of(x) > kLargestPower)) [[unlikely]]
+    return exp_with_large(x);
+  return exp_of_moderate(x);
+}
+
 // 2^n (e^r - 1) + (2^n - 1)
-NEEDLE_INLINE float expm1(float x) {
-  const Reduced a = by_log2(clamped(x, -30.0f, 89.0f));
-  const float p = polynomial(a.r, 5.000000000e-01f, 1.666666716e-01f, 4.166635126e-02f,
-                             8.333273232e-03f, 1.394122024e-03f, 1.991385361e-04f);
-  const float e = fma(p * a.r, a.r, a.r);
-  const float half = power_of_two(a.whole - 1);  // 2^128 is no float
-  const float y = fma(e, half, half - 0.5f) * 2.0f;
-  return magnitude_of(x) < 1e-7f ? x : a.whole == 0 ? e : y;
+template <Single F>
+NEEDLE_INLINE F expm1(F x) {
+  const Reduced<F> a = by_log2(clamped(x, -30.0f, 89.0f));
+  const F p = polynomial(a.r, 5.000000000e-01f, 1.666666716e-01f, 4.166635126e-02f,
+                         8.333273232e-03f, 1.394122024e-03f, 1.991385361e-04f);
+  const F e = fma(p * a.r, a.r, a.r);
+  const F half = power_of_two(a.whole - 1);  // 2^128 is no float
+  const F y = fma(e, half, half - 0.5f) * 2.0f;
+  return choose(magnitude_of(x) < 1e-7f, x, choose(a.whole == 0, e, y));
 }
 
 // ln(2^n (1 + f)) for 1 + f in [sqrt(1/2), sqrt(2)).
-NEEDLE_INLINE float log_of(float n, float f) {
-  const float z = f * f;
-  const float p = polynomial(f, 3.333331347e-01f, -2.500000894e-01f, 2.000211924e-01f,
-                             -1.666799635e-01f, 1.421955079e-01f, -1.240559146e-01f,
-                             1.188817471e-01f, -1.167564094e-01f, 6.746601313e-02f);
-  const float tail = fma(n, -2.12194440e-4f, fma(p * f, z, -0.5f * z));
+template <Single F>
+NEEDLE_INLINE F log_of(F n, F f) {
+  const F z = f * f;
+  const F p = polynomial(f, 3.333331347e-01f, -2.500000894e-01f, 2.000211924e-01f,
+                         -1.666799635e-01f, 1.421955079e-01f, -1.240559146e-01f, 1.188817471e-01f,
+                         -1.167564094e-01f, 6.746601313e-02f);
+  const F tail = fma(n, -2.12194440e-4f, fma(p * f, z, -0.5f * z));
   return fma(n, 0.693359375f, f + tail);
 }
 
 // log and log1p outside of (0, inf).
-NEEDLE_INLINE float log_or_edge(float x, float inside) {
+template <Single F>
+NEEDLE_INLINE F log_or_edge(F x, F inside) {
   constexpr float kInfinity = __builtin_inff();
-  const float edge = x == 0 ? -kInfinity : x < 0 ? __builtin_nanf("") : x;
-  return (x > 0) & (x < kInfinity) ? inside : edge;
+  const F edge = choose(x == 0.0f, F(-kInfinity), choose(x < 0.0f, F(__builtin_nanf("")), x));
+  return choose((x > 0.0f) & (x < kInfinity), inside, edge);
 }
 
-NEEDLE_INLINE float log(float x) {
-  const bool is_subnormal = x < 1.17549435e-38f;
-  const float normal = is_subnormal ? x * 8388608.0f : x;  // times 2^23
-  const uint32_t from_root = bits_of(normal) - bits_of(0.70710678f);
-  const int32_t exponent = static_cast<int32_t>(from_root) >> 23;
-  const float n = static_cast<float>(exponent - (is_subnormal ? 23 : 0));
-  const float f = float_of(bits_of(normal) - (static_cast<uint32_t>(exponent) << 23)) - 1.0f;
+template <Single F>
+NEEDLE_INLINE F log(F x) {
+  const auto is_subnormal = x < 1.17549435e-38f;
+  const F normal = choose(is_subnormal, x * 8388608.0f, x);  // times 2^23
+  const auto exponent = as_signed(bits_of(normal) - bits_of(0.70710678f)) >> 23;
+  const F n = as_float(exponent) - choose(is_subnormal, F(23.0f), F(0.0f));
+  const F f = float_of(bits_of(normal) - (as_bits(exponent) << 23)) - 1.0f;
   return log_or_edge(x, log_of(n, f));
 }
 
 // ln(u + c) where u = 1 + x was rounded and c is what the rounding lost.
-NEEDLE_INLINE float log1p(float x) {
-  const float u = 1.0f + x;
-  const float c = x > 1.0f ? 1.0f - (u - x) : x - (u - 1.0f);
-  const uint32_t from_root = bits_of(u) - bits_of(0.70710678f);
-  const int32_t exponent = static_cast<int32_t>(from_root) >> 23;
-  const uint32_t scale = static_cast<uint32_t>(exponent) << 23;
-  const float f = float_of(bits_of(u) - scale) - 1.0f;
-  const float correction = exponent > 60 ? 0.0f : c * float_of(bits_of(1.0f) - scale);
-  const float y = log_of(static_cast<float>(exponent), f + correction);
-  return x == 0 ? x : log_or_edge(u, y);
+template <Single F>
+NEEDLE_INLINE F log1p(F x) {
+  const F u = 1.0f + x;
+  const F c = choose(x > 1.0f, 1.0f - (u - x), x - (u - 1.0f));
+  const auto exponent = as_signed(bits_of(u) - bits_of(0.70710678f)) >> 23;
+  const auto scale = as_bits(exponent) << 23;
+  const F f = float_of(bits_of(u) - scale) - 1.0f;
+  const F correction = choose(exponent > 60, F(0.0f), c * float_of(bits_of(1.0f) - scale));
+  const F y = log_of(as_float(exponent), f + correction);
+  return choose(x == 0.0f, x, log_or_edge(u, y));
 }
 
 // Near 0 an odd polynomial, elsewhere 1 - 2 / (e^2|x| + 1).
-NEEDLE_INLINE float tanh(float x) {
-  const float a = magnitude_of(x), z = x * x;
-  const float p = polynomial(z, -3.333328068e-01f, 1.333138347e-01f, -5.373400077e-02f,
-                             2.061812207e-02f, -5.679303780e-03f);
-  const float near = fma(p * z, x, x);
-  const float twice = a + a > 40.0f ? 40.0f : a + a;  // from 18 on, far is 1
-  const float far = 1.0f - 2.0f / (exp_of_moderate(twice) + 1.0f);
-  return with_sign(a < 0.625f ? near : far, x);
+template <Single F>
+NEEDLE_INLINE F tanh(F x) {
+  const F a = magnitude_of(x), z = x * x;
+  const F p = polynomial(z, -3.333328068e-01f, 1.333138347e-01f, -5.373400077e-02f,
+                         2.061812207e-02f, -5.679303780e-03f);
+  const F near = fma(p * z, x, x);
+  const F twice = at_most(a + a, 40.0f);  // from 18 on, far is 1
+  const F far = 1.0f - 2.0f / (exp_of_moderate(twice) + 1.0f);
+  return with_sign(choose(a < 0.625f, near, far), x);
 }
 
 // e / (1 + e) or 1 / (1 + e), corrected for what the sum rounds away (1 / (1 + e) ~ 1 - e / 2).
-NEEDLE_INLINE float sigmoid_by(float x, float e) {
-  const float sum = 1.0f + e;
-  const float lost = e - (sum - 1.0f);
-  const float y = (x < 0 ? e : 1.0f) / sum;
+template <Single F>
+NEEDLE_INLINE F sigmoid_by(F x, F e) {
+  const F sum = 1.0f + e;
+  const F lost = e - (sum - 1.0f);
+  const F y = choose(x < 0.0f, e, F(1.0f)) / sum;
   return fma(-y, lost * fma(e, -0.5f, 1.0f), y);
 }
-NEEDLE_INLINE float sigmoid(float x) { return sigmoid_by(x, exp(-magnitude_of(x))); }
-NEEDLE_INLINE float sigmoid_of_moderate(float x) {
-  return sigmoid_by(x, exp_of_moderate(-magnitude_of(x)));
+template <Single F>
+NEEDLE_INLINE F sigmoid(F x) {
+  return sigmoid_by(x, exp(-magnitude_of(x)));
 }
 
 // Near 0 an odd polynomial, elsewhere 1 - e^-q with q(|x|) = -ln(1 - erf|x|); above 3.93 it is 1.
-NEEDLE_INLINE float erf(float x) {
-  const float a = magnitude_of(x), z = x * x;
-  const float p = polynomial(z, 1.283791512e-01f, -3.761247993e-01f, 1.128168255e-01f,
-                             -2.676171996e-02f, 4.985940177e-03f, -5.953739164e-04f);
-  const float b = a > 4.0f ? 4.0f : a;
-  const float q =
-      polynomial(b, 1.286484897e-01f, 6.351513267e-01f, 1.062368900e-01f, -2.376207523e-02f,
-                 3.642465221e-03f, -3.228054265e-04f, 1.123147013e-05f);
-  const Reduced r = by_log2(-fma(q, b, b));
-  const float scale = power_of_two(r.whole);
-  const float far = 1.0f - fma(exp_near_0(r.r), scale, scale);
-  return a < 0.92f ? fma(p, x, x) : x != x ? x : with_sign(far, x);
+template <Single F>
+NEEDLE_INLINE F erf(F x) {
+  const F a = magnitude_of(x), z = x * x;
+  const F p = polynomial(z, 1.283791512e-01f, -3.761247993e-01f, 1.128168255e-01f,
+                         -2.676171996e-02f, 4.985940177e-03f, -5.953739164e-04f);
+  const F b = at_most(a, 4.0f);
+  const F q = polynomial(b, 1.286484897e-01f, 6.351513267e-01f, 1.062368900e-01f, -2.376207523e-02f,
+                         3.642465221e-03f, -3.228054265e-04f, 1.123147013e-05f);
+  const Reduced<F> r = by_log2(-fma(q, b, b));
+  const F scale = power_of_two(r.whole);
+  const F far = 1.0f - fma(exp_near_0(r.r), scale, scale);
+  return choose(a < 0.92f, fma(p, x, x), choose(x != x, x, with_sign(far, x)));
 }
 
 // The normal distribution at x: its density but for the factor 1 / sqrt(2 pi), e^(-x^2 / 2), and
 // the probability below x. That above |x| is the density times Mills' ratio, which is smooth and
 // positive. Above 13.1 both are less than 1e-37: 0.
+template <Single F>
 struct Normal {
-  float density, below;
+  F density, below;
 };
 
-NEEDLE_INLINE Normal normal_at(float x) {
-  const float a = magnitude_of(x), b = a > 13.1f ? 13.1f : a;
-  const float above = polynomial(b, 5.000000000e-01f, 4.352176189e-01f, 1.809616536e-01f,
-                                 3.986837342e-02f, 4.003128037e-03f);
-  const float under = polynomial(b, 1.000000000e+00f, 1.668320179e+00f, 1.193046212e+00f,
-                                 4.634695947e-01f, 9.994275123e-02f, 1.003420539e-02f);
-  const float density = a > 13.1f ? 0.0f : exp_of_moderate(-0.5f * b * b);
-  const float tail = density * (above / under);
-  return {density, x < 0 ? tail : 1.0f - tail};
+template <Single F>
+NEEDLE_INLINE Normal<F> normal_at(F x) {
+  const F a = magnitude_of(x), b = at_most(a, 13.1f);
+  const F above = polynomial(b, 5.000000000e-01f, 4.352176189e-01f, 1.809616536e-01f,
+                             3.986837342e-02f, 4.003128037e-03f);
+  const F under = polynomial(b, 1.000000000e+00f, 1.668320179e+00f, 1.193046212e+00f,
+                             4.634695947e-01f, 9.994275123e-02f, 1.003420539e-02f);
+  const F density = choose(a > 13.1f, F(0.0f), exp_of_moderate(-0.5f * b * b));
+  const F tail = density * (above / under);
+  return {density, choose(x < 0.0f, tail, 1.0f - tail)};
 }
 
-NEEDLE_INLINE float gelu(float x) { return x * normal_at(x).below; }
+template <Single F>
+NEEDLE_INLINE F gelu(F x) {
+  return x * normal_at(x).below;
+}
 
-NEEDLE_INLINE float gelu_slope(float x) {
-  const Normal normal = normal_at(x);
+template <Single F>
+NEEDLE_INLINE F gelu_slope(F x) {
+  const Normal<F> normal = normal_at(x);
   return fma(x, normal.density * 0.398942280f, normal.below);
 }
 

@@ -1,32 +1,10 @@
 // The operations on tiles: one loop per formula of elementwise.def and compute type.
-#include "scalar.h"
+#include "formulas.h"
 #include "tile.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
 namespace {
-
-// A formula may be a reference (c ? x : y); its result is a value.
-template <class T>
-using Value = std::remove_cvref_t<T>;
-
-#define UNARY(name, kind, formula)                                     \
-  struct name##_unary {                                                \
-    template <class T>                                                 \
-    NEEDLE_INLINE static auto apply(T x) -> Value<decltype(formula)> { \
-      return formula;                                                  \
-    }                                                                  \
-  };
-#define BINARY(name, kind, formula)                                         \
-  struct name##_binary {                                                    \
-    template <class T>                                                      \
-    NEEDLE_INLINE static auto apply(T x, T y) -> Value<decltype(formula)> { \
-      return formula;                                                       \
-    }                                                                       \
-  };
-#include "../../common/elementwise.def"
-#undef UNARY
-#undef BINARY
 
 NEEDLE_INLINE bool_t as_result(bool x, bool_t) { return make_bool(x); }
 
@@ -62,7 +40,7 @@ struct Quick<exp_unary, float> {
 template <>
 struct Quick<sigmoid_unary, float> {
   static constexpr float kLimit = kLargestPower;
-  NEEDLE_INLINE static float apply(float x) { return sigmoid_of_moderate(x); }
+  NEEDLE_INLINE static float apply(float x) { return sigmoid_by(x, exp_of_moderate(-abs(x))); }
   NEEDLE_INLINE static float rare(float x) { return sigmoid(x); }
 };
 

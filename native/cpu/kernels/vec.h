@@ -143,7 +143,8 @@ class NanWatch<float> {
 #endif
 
 // The first n lanes of a vector, 1 <= n <= kLanes<T>: load gives zeros in the others, store leaves
-// their memory alone; neither touches it. T has 4 or 8 bytes.
+// their memory alone; neither touches it. merge takes them from a vector, the others from another.
+// T has 4 or 8 bytes.
 #if defined(__AVX512F__)
 constexpr bool kMaskIsFree = true;  // masked loads and stores take no longer than whole ones
 
@@ -168,6 +169,10 @@ class Lanes {
     }
   }
 
+  [[gnu::always_inline]] Vec<float> merge(Vec<float> v, Vec<float> others) const {
+    return _mm512_mask_blend_ps(mask_, others, v);
+  }
+
  private:
   __mmask16 mask_;
 };
@@ -189,6 +194,10 @@ class Lanes {
 
   [[gnu::always_inline]] void store(T* p, Vec<T> v) const {
     _mm256_maskstore_epi32(reinterpret_cast<int*>(p), mask_, reinterpret_cast<__m256i>(v));
+  }
+
+  [[gnu::always_inline]] Vec<float> merge(Vec<float> v, Vec<float> others) const {
+    return _mm256_blendv_ps(others, v, reinterpret_cast<__m256>(mask_));
   }
 
  private:
@@ -216,10 +225,31 @@ class Lanes {
     }
   }
 
+  [[gnu::always_inline]] Vec<T> merge(Vec<T> v, Vec<T> others) const {
+    for (int i = 0; i < kLanes<T>; ++i) others[i] = i < n_ ? v[i] : others[i];
+    return others;
+  }
+
  private:
   int n_;
 };
 #endif
+
+// Loads and stores of whole vectors, with the interface of Lanes.
+template <class T>
+struct WholeVec {
+  [[gnu::always_inline]] Vec<T> load(const T* p) const { return needle::NEEDLE_ISA::load(p); }
+  [[gnu::always_inline]] void store(T* p, Vec<T> v) const { needle::NEEDLE_ISA::store(p, v); }
+  [[gnu::always_inline]] Vec<T> merge(Vec<T> v, Vec<T>) const { return v; }
+};
+
+// Calls body(j, lanes) for the vectors that cover [0, n): whole ones, then what is left.
+template <class T, class F>
+[[gnu::always_inline]] inline void for_each_vec(int64_t n, const F& body) {
+  int64_t j = 0;
+  for (; j + kLanes<T> <= n; j += kLanes<T>) body(j, WholeVec<T>{});
+  if (j < n) body(j, Lanes<T>(static_cast<int>(n - j)));
+}
 
 }  // namespace
 }  // namespace NEEDLE_ISA

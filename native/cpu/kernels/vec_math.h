@@ -81,21 +81,6 @@ NEEDLE_INLINE Vec<double> tanh(Vec<double> x) {
   return each_of(x, [](double y) { return tanh(y); });
 }
 
-// Loads and stores of whole vectors, with the interface of Lanes.
-template <class T>
-struct WholeVec {
-  NEEDLE_INLINE Vec<T> load(const T* p) const { return needle::NEEDLE_ISA::load(p); }
-  NEEDLE_INLINE void store(T* p, Vec<T> v) const { needle::NEEDLE_ISA::store(p, v); }
-};
-
-// Calls body(j, lanes) for the vectors that cover [0, n): whole ones, then what is left.
-template <class T, class F>
-NEEDLE_INLINE void for_each_vec(int64_t n, const F& body) {
-  int64_t j = 0;
-  for (; j + kLanes<T> <= n; j += kLanes<T>) body(j, WholeVec<T>{});
-  if (j < n) body(j, Lanes<T>(static_cast<int>(n - j)));
-}
-
 }  // namespace
 }  // namespace NEEDLE_ISA
 }  // namespace needle

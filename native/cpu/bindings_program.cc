@@ -212,6 +212,9 @@ void bind_programs(nb::module_& m) {
   using nb::arg;
   m.def("run", run, arg("program"), arg("outs"), arg("ins"), arg("inner") = 1);
   m.def("run_each", run_each, arg("program"), arg("calls"));
+  m.def(
+      "is_frozen", [](nb::handle program) { return find_program(program).frozen >= 0; },
+      arg("program"));
   m.def("matmul_then", matmul_then, arg("program"), arg("outs"), arg("a"), arg("b"),
         arg("ins") = nb::make_tuple());
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../common/elementwise.h"
+#include "frozen.h"
 #include "kernels.h"
 
 namespace needle {
@@ -432,6 +433,7 @@ class Scheduler {
 void decode_program(const char* code, int64_t size, TileProgram& program) {
   program = {};
   Decoder(code, size, program).run();
+  program.frozen = find_frozen(program);
   join_operations(program);
   Scheduler(program).run();
 }

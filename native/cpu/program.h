@@ -87,6 +87,7 @@ struct TileProgram {
   int input_last_use[kMaxProgramOperands];  // the last instruction that reads an input
   bool is_elementwise;  // full and scalar values only, and none depends on its position
   int widest;           // bytes of the widest compute type
+  int frozen;           // its number among frozen programs, or -1
 };
 
 // Pairs: op2(op1(a, b), c), or op2(c, op1(a, b)) if reversed, where the ops are numbered 0 to 3.

@@ -1,6 +1,7 @@
 // Tile programs over strided operands: how rows are cut into chunks, and work into pieces.
 #include "entries.h"
 #include "epilogue.h"
+#include "frozen_run.h"
 #include "machine.h"
 
 namespace needle {
@@ -34,6 +35,17 @@ void prepare_outputs(const TileProgram& p, const Walk& walk, uint32_t streamed, 
   }
 }
 
+// The frozen form of a program, or nullptr. The last axis must be the row, and the elements of full
+// operands side by side.
+FrozenFn frozen_form(const TileProgram& p, const Walk& rows) {
+  if (p.frozen < 0) return nullptr;
+  for (int k = 0; k < rows.count; ++k) {
+    const ValueKind kind = k < p.n_outputs ? p.output_kind[k] : p.input_kind[k - p.n_outputs];
+    if (kind == ValueKind::full && rows.steps(k).col != 1) return nullptr;
+  }
+  return kFrozen[p.frozen];
+}
+
 // Asks for the elements that come next, while those at hand are computed: the hardware's own
 // prefetching ends at each page, which is often where a row or a block ends.
 void prefetch(const Chunk& next, const Walk& walk, uint32_t streamed) {
@@ -64,11 +76,13 @@ class ElementwiseRun {
     blocks_ = pieces(walk_.cols(), shape_.cols) * pieces(walk_.rows(), shape_.rows);
     for (int d = 0; d < walk_.ndim - 2; ++d) blocks_ *= walk_.shape[d];
     grain_ = max_of(1, kGrain / (shape_.rows * shape_.cols));
+    if (walk_.ndim == 2 && walk_.rows() == 1) frozen_ = frozen_form(p, walk_);
   }
 
   int64_t n_pieces() const { return pieces(blocks_, grain_); }
 
   void run_piece(int64_t piece) const {
+    if (frozen_ != nullptr) return run_frozen(piece);
     Machine machine(p_, 1, 0, 1);
     machine.start(walk_.data + p_.n_outputs);
     prepare_outputs(p_, walk_, streamed_, machine);
@@ -97,11 +111,24 @@ class ElementwiseRun {
   }
 
  private:
+  // The piece as one row.
+  void run_frozen(int64_t piece) const {
+    const int64_t size = grain_ * shape_.cols, first = piece * size;
+    char* at[kMaxOperands];
+    const int64_t row_bytes[kMaxOperands] = {};
+    for (int k = 0; k < walk_.count; ++k) {
+      at[k] = walk_.data[k] + first * walk_.steps(k).col * walk_.item[k];
+    }
+    const int64_t length = min_of(size, walk_.cols() - first);
+    frozen_({p_, at, row_bytes, length, length, nullptr, nullptr, streamed_}, 0, 1);
+  }
+
   const TileProgram& p_;
   const uint32_t streamed_;
   Walk walk_;
   Block shape_;
   int64_t blocks_ = 0, grain_ = 1;
+  FrozenFn frozen_ = nullptr;
 };
 
 // Programs with rows. `outer` walks over rows, several of which make a tile; `inner` over a row's
@@ -121,6 +148,7 @@ class RowRun {
     length_ = 1;
     for (int d = 0; d < inner_.ndim; ++d) length_ *= inner_.shape[d];
     plan();
+    if (can_be_frozen()) frozen_ = frozen_form(p, inner_);
   }
 
   void run() {
@@ -167,6 +195,13 @@ class RowRun {
     kept_ = p_.n_kept * kept * p_.widest <= kKeptBytes ? kept : 0;
   }
 
+  // Are rows evenly spaced, short enough to be kept, and added up to columns one by one?
+  bool can_be_frozen() const {
+    const bool is_even = is_simple_ && outer_.ndim == 2 && outer_.rows() == 1;
+    const bool is_short = kMostKept * length_ * static_cast<int64_t>(sizeof(float)) <= kKeptBytes;
+    return is_even && is_short && (p_.columns.count == 0 || rows_ < kRowsAtOnce);
+  }
+
   // Are the elements of an operand's rows further apart than its rows?
   bool is_transposed() const {
     if (length_ < kLineRows) return false;
@@ -209,6 +244,9 @@ class RowRun {
     __builtin_memset(scratch.as<char>(), 0, static_cast<size_t>(p_.columns.count * length_ * 8));
     int64_t row_steps[kMaxOperands];
     for (int k = 0; k < count_; ++k) row_steps[k] = outer_.steps(k).col;
+    if (frozen_ != nullptr) {
+      return run_frozen(begin * rows_, min_of(outer_.cols(), end * rows_), sums, totals);
+    }
     Chunk chunk = first_chunk(), next = chunk;
     for (int k = 0; k < count_; ++k) {
       if (row_steps[k] == 0) next.steps[k].col = 0;  // the same for all rows: here
@@ -224,6 +262,19 @@ class RowRun {
         flush(totals, sums);
         added = 0;
       }
+    }
+  }
+
+  void run_frozen(int64_t first, int64_t last, void* const* sums, char* totals) const {
+    int64_t row_bytes[kMaxOperands];
+    for (int k = 0; k < count_; ++k) row_bytes[k] = outer_.steps(k).col * outer_.item[k];
+    Scratch<32768> kept(kMostKept * length_ * static_cast<int64_t>(sizeof(float)));
+    const FrozenCall call = {
+        p_, outer_.data, row_bytes, length_, tile_capacity(p_), kept.as<float>(), sums, streamed_};
+    const int64_t stretch = ceil_div(kStretch, rows_) * rows_;
+    for (int64_t row = first; row < last; row += stretch) {
+      frozen_(call, row, min_of(last, row + stretch));
+      flush(totals, sums);
     }
   }
 
@@ -333,6 +384,7 @@ class RowRun {
   bool has_one_chunk_;
   int64_t kept_;
   char* totals_;
+  FrozenFn frozen_ = nullptr;
 };
 
 }  // namespace

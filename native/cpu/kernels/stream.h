@@ -10,6 +10,7 @@
 #endif
 
 #include "../view.h"
+#include "vec.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
@@ -54,6 +55,17 @@ inline void stream(char* to, const void* from, int64_t bytes) {
   __builtin_memcpy(to + i, source + i, static_cast<size_t>(bytes - i));
 #else
   __builtin_memcpy(to, source, static_cast<size_t>(bytes));
+#endif
+}
+
+// One vector, at a multiple of its size.
+inline void stream(float* to, Vec<float> v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, v);
+#elif defined(__AVX__) && !defined(NEEDLE_WIDE)
+  _mm256_stream_ps(to, v);
+#else
+  store(to, v);
 #endif
 }
 

@@ -79,7 +79,7 @@ template <class T>
 void add_columns(void* sums, const void* tile, int64_t rows, int64_t cols) {
   T* const to = static_cast<T*>(sums);
   const T* x = static_cast<const T*>(tile);
-  for (; rows >= 4; rows -= 4, x += 4 * cols) {
+  for (; rows >= kRowsAtOnce; rows -= kRowsAtOnce, x += kRowsAtOnce * cols) {
     reduce_rows<Sum>(to, x, x + cols, x + 2 * cols, x + 3 * cols, cols);
   }
   for (; rows > 0; --rows, x += cols) reduce_row<Sum>(to, x, cols);
@@ -90,7 +90,8 @@ template <class T>
 void add_column_products(void* sums, const void* a, const void* b, int64_t rows, int64_t cols) {
   T* const to = static_cast<T*>(sums);
   const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
-  for (; rows >= 4; rows -= 4, x += 4 * cols, y += 4 * cols) {
+  for (; rows >= kRowsAtOnce;
+       rows -= kRowsAtOnce, x += kRowsAtOnce * cols, y += kRowsAtOnce * cols) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < cols; ++i) {
       const T low = x[i] * y[i] + x[cols + i] * y[cols + i];

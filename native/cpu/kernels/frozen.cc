@@ -1,0 +1,24 @@
+// The table of frozen programs, each one function.
+#include "frozen_run.h"
+
+#include "../frozen_programs.h"
+
+namespace needle {
+namespace NEEDLE_ISA {
+namespace {
+
+// Vectors of float32 that do not fuse products and sums are no faster than the interpreter.
+template <const auto& kCode>
+constexpr FrozenFn function_of() {
+  if constexpr (kFusesVectors) return FrozenRows<kCode>::run;
+  return nullptr;
+}
+
+}  // namespace
+
+#define FROZEN(name) function_of<frozen::name>(),
+constexpr FrozenFn kFrozen[] = {NEEDLE_FROZEN_PROGRAMS(FROZEN)};
+#undef FROZEN
+
+}  // namespace NEEDLE_ISA
+}  // namespace needle

@@ -1,0 +1,401 @@
+// Frozen programs (../frozen.h) run: one loop over the row per phase, with all values of an element
+// in registers. The compiler unrolls the list of instructions; what the interpreter decides at run
+// time (machine.h) is decided here by `if constexpr`, in the same order of operations.
+//
+// Full values are float32. Rows lie in memory without gaps between their elements.
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "../frozen.h"
+#include "blocks.h"
+#include "formulas.h"
+#include "reduce_ops.h"
+#include "stream.h"
+
+#define NEEDLE_INLINE_LAMBDA __attribute__((always_inline))
+
+namespace needle {
+namespace NEEDLE_ISA {
+
+struct FrozenCall {
+  const TileProgram& program;
+  char* const* data;         // of the operands, outputs first,
+  const int64_t* row_bytes;  // and from one row to the next
+  int64_t length;            // of a row
+  int64_t block;             // elements of a row that are reduced in float
+  float* kept;               // kMostKept rows
+  void* const* sums;         // of columns, by instruction
+  uint32_t streamed;         // outputs, as bits
+};
+constexpr int kMostKept = 4;
+
+// Computes rows first to last - 1.
+using FrozenFn = void (*)(const FrozenCall& call, int64_t first, int64_t last);
+
+namespace {
+
+template <ComputeType type>
+struct TypeOf;
+template <>
+struct TypeOf<ComputeType::f32> : Tag<float> {};
+template <>
+struct TypeOf<ComputeType::f64> : Tag<double> {};
+template <>
+struct TypeOf<ComputeType::i32> : Tag<int32_t> {};
+template <>
+struct TypeOf<ComputeType::i64> : Tag<int64_t> {};
+template <>
+struct TypeOf<ComputeType::b8> : Tag<bool_t> {};
+
+template <ReduceOp op>
+struct ReductionOf : Tag<Sum> {};
+template <>
+struct ReductionOf<ReduceOp::max> : Tag<Max> {};
+template <>
+struct ReductionOf<ReduceOp::min> : Tag<Min> {};
+
+constexpr bool ends_phase(const Line& i) {
+  return i.opcode == Opcode::row_reduce || i.opcode == Opcode::gather;
+}
+
+// When each instruction of a program is computed: Scheduler of program.cc, at compile time.
+template <size_t kCount>
+struct Schedule {
+  std::array<int, kCount> phase{};
+  std::array<int, kCount> keep{};  // number among kept values, or -1
+  int n_phases = 1, n_kept = 0;
+  bool is_needed[kMaxPhases][kCount]{};  // full values and sums, in each pass over the row
+
+  constexpr explicit Schedule(const Line (&code)[kCount]) {
+    for (size_t n = 0; n < kCount; ++n) {
+      for (int k = 0; k < code[n].n_args; ++k) {
+        const auto a = static_cast<size_t>(code[n].args[k]);
+        phase[n] = std::max(phase[n], phase[a] + (ends_phase(code[a]) ? 1 : 0));
+      }
+      if (is_full_step(code[n])) n_phases = std::max(n_phases, phase[n] + 1);
+    }
+    find_kept(code);
+    for (int p = 0; p < n_phases; ++p) find_needed(code, p);
+  }
+
+ private:
+  static constexpr bool is_full_step(const Line& i) {
+    return i.kind == ValueKind::full || i.opcode == Opcode::column_sum || ends_phase(i);
+  }
+
+  constexpr void find_kept(const Line (&code)[kCount]) {
+    keep.fill(-1);
+    for (size_t n = 0; n < kCount; ++n) {
+      if (code[n].opcode == Opcode::store && code[n].kind == ValueKind::full) {
+        phase[n] = n_phases - 1;
+      }
+      for (int k = 0; k < code[n].n_args && is_full_step(code[n]); ++k) {
+        const auto a = static_cast<size_t>(code[n].args[k]);
+        const bool is_late = code[a].kind == ValueKind::full && phase[n] > phase[a];
+        if (is_late && code[a].opcode != Opcode::load && keep[a] < 0) keep[a] = n_kept++;
+      }
+    }
+  }
+
+  constexpr void find_needed(const Line (&code)[kCount], int pass) {
+    for (size_t n = kCount; n-- > 0;) {
+      bool& needed = is_needed[pass][n];
+      const bool is_root =
+          is_full_step(code[n]) && phase[n] == pass &&
+          (code[n].kind != ValueKind::full || keep[n] >= 0 || code[n].opcode == Opcode::store);
+      needed |= is_root;
+      const bool is_at_hand = keep[n] >= 0 && phase[n] < pass;
+      for (int k = 0; k < code[n].n_args && needed && !is_at_hand; ++k) {
+        const auto a = static_cast<size_t>(code[n].args[k]);
+        if (code[a].kind == ValueKind::full) is_needed[pass][a] = true;
+      }
+    }
+  }
+};
+
+// All of it is inlined into run(), where the object never has an address: what it holds stays in
+// registers, whatever is stored through pointers.
+template <const auto& kCode>
+class FrozenRows {
+ public:
+  static void run(const FrozenCall& call, int64_t first, int64_t last) {
+    FrozenRows rows(call);
+    for (int k = 0; k < kOperands; ++k) rows.at_[k] = call.data[k] + first * call.row_bytes[k];
+    rows.template each<ValueKind::scalar, 0>();
+    for (int64_t row = first; row < last; ++row) {
+      rows.run_row();
+      for (int k = 0; k < kOperands; ++k) rows.at_[k] += call.row_bytes[k];
+    }
+  }
+
+ private:
+  static constexpr int kCount = static_cast<int>(std::size(kCode));
+  static constexpr Schedule kSchedule{kCode};
+  static_assert(kSchedule.n_kept <= kMostKept);
+  using All = std::make_integer_sequence<int, kCount>;
+
+  static constexpr int count_of(Opcode opcode) {
+    int found = 0;
+    for (const Line& i : kCode) found += i.opcode == opcode ? 1 : 0;
+    return found;
+  }
+  static constexpr int kOutputs = count_of(Opcode::store);
+  static constexpr int kOperands = kOutputs + count_of(Opcode::load);
+
+  template <int n>
+  using Type = typename TypeOf<compute_type(kCode[n].dtype)>::type;
+
+  NEEDLE_INLINE explicit FrozenRows(const FrozenCall& call)
+      : program_(call.program),
+        length_(call.length),
+        block_(call.block),
+        kept_(call.kept),
+        sums_(call.sums),
+        streamed_(can_stream(call) ? call.streamed : 0),
+        end_{streamed_ != 0} {}
+
+  // Whole vectors, all at multiples of their size.
+  static bool can_stream(const FrozenCall& call) {
+    if (call.length % kLanes<float> != 0) return false;
+    for (int k = 0; k < kOutputs; ++k) {
+      const bool is_used = (call.streamed >> k & 1) != 0;
+      if (is_used && reinterpret_cast<uintptr_t>(call.data[k]) % kVecBytes != 0) return false;
+    }
+    return true;
+  }
+
+  NEEDLE_INLINE void run_row() {
+    run_phases(std::make_integer_sequence<int, kSchedule.n_phases>{});
+    each<ValueKind::row, kSchedule.n_phases>();
+    for_all([this](auto n) NEEDLE_INLINE_LAMBDA { store_row_value<n>(); });
+  }
+
+  // Calls body(n) for the number of each instruction, a constant.
+  template <class F>
+  NEEDLE_INLINE static void for_all(const F& body) {
+    for_numbers(body, All{});
+  }
+  template <class F, int... n>
+  NEEDLE_INLINE static void for_numbers(const F& body, std::integer_sequence<int, n...>) {
+    (body(std::integral_constant<int, n>{}), ...);
+  }
+
+  template <int... phase>
+  NEEDLE_INLINE void run_phases(std::integer_sequence<int, phase...>) {
+    (run_phase<phase>(), ...);
+  }
+
+  template <int phase>
+  NEEDLE_INLINE void run_phase() {
+    each<ValueKind::row, phase>();
+    for_all([this](auto n) NEEDLE_INLINE_LAMBDA { start<phase, n>(); });
+    for (int64_t start = 0; start < length_; start += block_) {
+      run_block<phase>(start, min_of(block_, length_ - start));
+    }
+    for_all([this](auto n) NEEDLE_INLINE_LAMBDA { finish<phase, n>(); });
+  }
+
+  // Row and scalar values -------------------------------------------------------------------------
+
+  template <int n>
+  NEEDLE_INLINE Type<n> narrow() const {
+    Type<n> value;
+    __builtin_memcpy(&value, narrow_[n], sizeof value);
+    return value;
+  }
+
+  template <int n>
+  NEEDLE_INLINE void set(Type<n> value) {
+    __builtin_memcpy(narrow_[n], &value, sizeof value);
+  }
+
+  // Those of a kind that are known when the phase begins.
+  template <ValueKind kind, int phase>
+  NEEDLE_INLINE void each() {
+    for_all([this](auto n) NEEDLE_INLINE_LAMBDA { compute_narrow<kind, phase, n>(); });
+  }
+
+  template <ValueKind kind, int phase, int n>
+  NEEDLE_INLINE void compute_narrow() {
+    constexpr Line i = kCode[n];
+    if constexpr (i.kind == kind && kSchedule.phase[n] == phase && !ends_phase(i)) {
+      constexpr int a = i.args[0], b = i.args[1], c = i.args[2];
+      if constexpr (i.opcode == Opcode::load) {
+        set<n>(*place<Type<n>>(kOutputs + i.operand));
+      } else if constexpr (i.opcode == Opcode::constant) {
+        const int64_t payload = program_.code[n].payload;
+        constexpr bool is_real = is_floating<Type<n>>;
+        set<n>(is_real ? cast<Type<n>>(__builtin_bit_cast(double, payload))
+                       : cast<Type<n>>(payload));
+      } else if constexpr (i.opcode == Opcode::row_size) {
+        set<n>(cast<Type<n>>(length_));
+      } else if constexpr (i.opcode == Opcode::cast) {
+        set<n>(cast<Type<n>>(narrow<a>()));
+      } else if constexpr (i.opcode == Opcode::select) {
+        set<n>(narrow<a>().byte != 0 ? narrow<b>() : narrow<c>());
+      } else if constexpr (i.opcode == Opcode::unary) {
+        set<n>(result_of<n>(apply_unary<static_cast<UnaryOp>(i.function)>(narrow<a>())));
+      } else if constexpr (i.opcode == Opcode::binary) {
+        set<n>(result_of<n>(
+            apply_binary<static_cast<BinaryOp>(i.function)>(narrow<a>(), narrow<b>())));
+      }
+    }
+  }
+
+  template <int n, class T>
+  NEEDLE_INLINE static Type<n> result_of(T value) {
+    if constexpr (std::is_same_v<T, bool>)
+      return make_bool(value);
+    else
+      return value;
+  }
+
+  template <int n>
+  NEEDLE_INLINE void store_row_value() {
+    constexpr Line i = kCode[n];
+    if constexpr (i.opcode == Opcode::store && i.kind == ValueKind::row) {
+      *place<Type<n>>(i.operand) = cast<Type<n>>(narrow<i.args[0]>());
+    }
+  }
+
+  // An operand at the row's first element.
+  template <class T>
+  NEEDLE_INLINE T* place(int operand) const {
+    return reinterpret_cast<T*>(at_[operand]);
+  }
+
+  // Reductions ------------------------------------------------------------------------------------
+
+  template <int n>
+  using Reduction = typename ReductionOf<static_cast<ReduceOp>(kCode[n].function)>::type;
+  template <int n>
+  using TotalOf = typename Reduction<n>::template Total<float>;
+
+  template <int phase, int n>
+  static constexpr bool is_reduced =
+      kCode[n].opcode == Opcode::row_reduce && kSchedule.phase[n] == phase;
+
+  template <int phase, int n>
+  NEEDLE_INLINE void start() {
+    if constexpr (is_reduced<phase, n>) {
+      totals_[n] = static_cast<double>(Reduction<n>::template identity<float>());
+    }
+  }
+
+  template <int phase, int n>
+  NEEDLE_INLINE void finish() {
+    constexpr Line i = kCode[n];
+    if constexpr (is_reduced<phase, n>) {
+      set<n>(static_cast<float>(totals_[n]));
+    } else if constexpr (i.opcode == Opcode::gather && kSchedule.phase[n] == phase) {
+      constexpr int a = i.args[0];
+      static_assert(kCode[a].opcode == Opcode::load);
+      const auto at = static_cast<int64_t>(narrow<i.args[1]>());
+      const float* const x = place<float>(kOutputs + kCode[a].operand);
+      set<n>(at >= 0 && at < length_ ? x[at] : 0.0f);
+    }
+  }
+
+  // Full values -----------------------------------------------------------------------------------
+
+  static constexpr int kPartial = 256 / kVecBytes;  // as in reduce_run
+
+  // One pass over a block; the partial reductions of instruction n are in partial[n].
+  template <int phase>
+  NEEDLE_INLINE void run_block(int64_t start, int64_t size) {
+    Vec<float> partial[kCount][kPartial];
+    for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
+      constexpr int n = number;
+      if constexpr (is_reduced<phase, n>) {
+        for (auto& sum : partial[n]) sum = splat(Reduction<n>::template identity<float>());
+      }
+    });
+    for_each_vec<float>(size, [&](int64_t j, const auto& lanes) NEEDLE_INLINE_LAMBDA {
+      Floats values[kCount];
+      const int64_t at = start + j, v = j / kLanes<float> % kPartial;
+      for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
+        constexpr int n = number;
+        if constexpr (kSchedule.is_needed[phase][n]) compute<phase, n>(values, at, lanes);
+        if constexpr (is_reduced<phase, n>) {
+          const auto identity = splat(Reduction<n>::template identity<float>());
+          const Vec<float> x = lanes.merge(values[kCode[n].args[0]].lanes, identity);
+          partial[n][v] = Reduction<n>::apply(partial[n][v], x);
+        }
+      });
+    });
+    for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
+      constexpr int n = number;
+      if constexpr (is_reduced<phase, n>) {
+        const auto whole = static_cast<TotalOf<n>>(meet<Reduction<n>, float>(partial[n]));
+        totals_[n] = Reduction<n>::apply(static_cast<TotalOf<n>>(totals_[n]), whole);
+      }
+    });
+  }
+
+  template <int phase, int n, class Lanes>
+  NEEDLE_INLINE void compute(Floats* values, int64_t j, const Lanes& lanes) {
+    constexpr Line i = kCode[n];
+    constexpr int a = i.args[0], b = i.args[1], c = i.args[2];
+    float* const kept = kept_ + kSchedule.keep[n] * length_ + j;
+    if constexpr (kSchedule.keep[n] >= 0 && kSchedule.phase[n] < phase) {
+      values[n] = lanes.load(kept);
+      return;
+    }
+    if constexpr (i.opcode == Opcode::load) {
+      values[n] = lanes.load(place<float>(kOutputs + i.operand) + j);
+    } else if constexpr (i.opcode == Opcode::unary) {
+      values[n] = apply_unary<static_cast<UnaryOp>(i.function)>(values[a]);
+    } else if constexpr (i.opcode == Opcode::binary) {
+      values[n] =
+          apply_binary<static_cast<BinaryOp>(i.function)>(value<a>(values), value<b>(values));
+    } else if constexpr (i.opcode == Opcode::cast) {
+      static_assert(i.dtype == DType::f32);
+      values[n] = values[a];
+    } else if constexpr (i.opcode == Opcode::select) {
+      values[n] = narrow<a>().byte != 0 ? value<b>(values) : value<c>(values);
+    } else if constexpr (i.opcode == Opcode::add_at) {
+      values[n] = values[a];
+      const auto lane = static_cast<int64_t>(narrow<b>()) - j;
+      if (lane >= 0 && lane < kLanes<float>) [[unlikely]]
+        values[n].lanes[lane] += narrow<c>();
+    } else if constexpr (i.opcode == Opcode::column_sum) {
+      float* const sum = static_cast<float*>(sums_[n]) + j;
+      lanes.store(sum, lanes.load(sum) + values[a].lanes);
+    } else if constexpr (i.opcode == Opcode::store) {
+      float* const to = place<float>(i.operand) + j;
+      if ((streamed_ >> i.operand & 1) != 0) {
+        stream(to, value<a>(values).lanes);
+      } else {
+        lanes.store(to, value<a>(values).lanes);
+      }
+    }
+    if constexpr (kSchedule.keep[n] >= 0) lanes.store(kept, values[n].lanes);
+  }
+
+  template <int n>
+  NEEDLE_INLINE Floats value(const Floats* values) const {
+    if constexpr (kCode[n].kind == ValueKind::full)
+      return values[n];
+    else
+      return narrow<n>();
+  }
+
+  const TileProgram& program_;
+  const int64_t length_, block_;
+  float* const kept_;
+  void* const* const sums_;
+  const uint32_t streamed_;
+  const StreamEnd end_;
+  char* at_[kOperands];  // the row in each operand
+  alignas(8) char narrow_[kCount][8];
+  double totals_[kCount];
+};
+
+}  // namespace
+
+extern const FrozenFn kFrozen[];  // by number; nullptr where the interpreter is as quick
+
+}  // namespace NEEDLE_ISA
+}  // namespace needle

@@ -1,0 +1,124 @@
+"""Writes native/cpu/frozen_programs.h: the tile programs that are built into the native core.
+
+    python tools/freeze_programs.py
+
+They come from the definitions in needle/ops and needle/optim. After one of those has changed, its
+old form would never be met again; tests/native/test_frozen.py says when to run this.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import needle as ndl
+from needle.backend.instructions import Instruction, TypedProgram
+from needle.dtype import DType, float32, float64, int64
+from needle.optim.rule import rule_program
+
+TARGET = Path(__file__).parents[1] / "native" / "cpu" / "frozen_programs.h"
+SHORT = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "b8"}
+HEAD = """\
+// Written by tools/freeze_programs.py; see frozen.h.
+// clang-format off
+#pragma once
+
+#include "frozen.h"
+
+namespace needle::frozen {
+"""
+
+
+def programs() -> Iterator[tuple[str, TypedProgram]]:
+    """Names, and programs of float32."""
+    ops = {
+        name: importlib.import_module(f"needle.ops.{name}")
+        for name in ("softmax", "standardize", "loss", "activation")
+    }
+    softmax, norm, loss, activation = ops.values()
+    full, ids = float32, int64
+    yield "softmax", softmax.softmax_program.for_dtypes((full,))
+    yield "softmax_gradient", softmax.softmax_gradient.for_dtypes((full, full))
+    yield "log_softmax", softmax.log_softmax.for_dtypes((full,))
+    yield "log_softmax_gradient", softmax.log_softmax_gradient.for_dtypes((full, full))
+    for name, centred, shifted in (("layer_norm", True, True), ("rms_norm", False, False)):
+        forward = norm.affine_norm_program(1e-5, centred, float32, True, shifted)
+        yield name, forward.for_dtypes((full,) * (2 + shifted))
+        backward = norm.affine_norm_gradient(centred, True, shifted)
+        yield f"{name}_gradient", backward.for_dtypes((full,) * (4 + centred))
+    forward = loss.cross_entropy_program(-100, float32)
+    yield "cross_entropy", forward.for_dtypes((full, ids, full))
+    backward = loss.mean_cross_entropy_gradient(-100)
+    yield "cross_entropy_gradient", backward.for_dtypes((full, ids, full, full, full, full))
+    yield "gelu_gradient", activation.gelu_gradient.for_dtypes((full, full))
+    yield from rules()
+
+
+def rules() -> Iterator[tuple[str, TypedProgram]]:
+    """The optimizers' rules."""
+    x = ndl.ones(1, requires_grad=True)
+    optimizers: dict[str, Any] = {
+        "adam": ndl.optim.Adam([x]),
+        "adam_w": ndl.optim.AdamW([x]),
+        "sgd": ndl.optim.SGD([x]),
+        "sgd_momentum": ndl.optim.SGD([x], momentum=0.9),
+    }
+    for name, optimizer in optimizers.items():
+        yield name, rule_of(optimizer, x)
+
+
+def rule_of(optimizer: Any, p: Any) -> TypedProgram:
+    """The program of an optimizer's step on a parameter."""
+    (group,) = optimizer.groups
+    names = tuple(optimizer.init_state(p, group))
+    n_rates = len(optimizer.rates(group, ndl.tensor(1.0, dtype="float64")))
+    rule = rule_program(
+        type(optimizer).__name__,
+        lambda p, g, state, rates: optimizer.update(p, g, state, group, rates),
+        names,
+        n_rates,
+    )
+    changed: tuple[DType, ...] = (float32,) * (1 + len(names))
+    return rule.for_dtypes((*changed, float32, *(float64,) * n_rates), changed)
+
+
+def line(i: Instruction, dtype: DType) -> str:
+    """An instruction as a call of one of frozen.h's functions."""
+    kind, args = i.kind, [str(a) for a in i.args]
+    own = [SHORT[dtype]]
+    if i.name in ("load", "store"):
+        return call(i.name, [str(i.detail), *own, kind, *args])
+    if i.name in ("row_sum", "row_max", "row_min"):
+        return call("reduce", [f"ReduceOp::{i.name[4:]}", *own, *args])
+    if i.name in ("constant", "row_size", "gather", "add_at", "column_sum"):
+        return call(i.name, own + args)
+    if i.name in ("cast", "where"):
+        return call(i.name, [*own, kind, *args])
+    form, names = ("unary", "UnaryOp") if len(args) == 1 else ("binary", "BinaryOp")
+    return call(form, [f"{names}::{i.name}", *own, kind, *args])
+
+
+def call(function: str, arguments: list[str]) -> str:
+    return f"{function}({', '.join(arguments)})"
+
+
+def header() -> str:
+    """The text of the header."""
+    parts = [HEAD]
+    found = dict(programs())
+    for name, typed in found.items():
+        inputs = ", ".join(typed.program.arguments)
+        parts.append(f"// {typed.program.name}({inputs})")
+        parts.append(f"constexpr Line {name}[] = {{")
+        for number, (i, dtype) in enumerate(zip(typed.instructions, typed.dtypes, strict=True)):
+            parts.append(f"    {line(i, dtype) + ',':<52}// %{number}")
+        parts.append("};\n")
+    names = " ".join(f"X({name})" for name in found)
+    parts += ["}  // namespace needle::frozen\n", f"#define NEEDLE_FROZEN_PROGRAMS(X) {names}", ""]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(header())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..backend import program as tp
-from ..backend.program import Value, program
+from ..backend.program import Program, Value, program
 from ..ndarray import functions as F
 from .common import check_tensor
 from .compare import greater, where
@@ -143,6 +144,35 @@ class SiluGradient(FusedOp):
 def silu(x: Tensor) -> Tensor:
     """x times the sigmoid of x."""
     return Silu()(check_tensor("silu", x))
+
+
+@cache
+def leaky_relu_program(slope: float) -> Program:
+    @program
+    def leaky_relu(x: Value) -> Value:
+        return tp.where(x > 0, x, x * slope)
+
+    return leaky_relu
+
+
+class LeakyRelu(TensorOp):
+    """y = x where x > 0, else s x,  dy/dx = 1 where x > 0, else s"""
+
+    elementwise = True
+
+    def __init__(self, slope: float):
+        self.slope = slope
+
+    def compute(self, x: Any) -> Any:
+        return F.run(leaky_relu_program(self.slope), F.cast(x, averaged(x.dtype)))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return where(greater(node.inputs[0], 0), out_grad, out_grad * self.slope)
+
+
+def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
+    """x where x > 0, else slope times x."""
+    return LeakyRelu(float(slope))(check_tensor("leaky_relu", x))
 
 
 class Softplus(TensorOp):

@@ -6,7 +6,12 @@ from typing import Any
 
 from ...autograd import Tensor
 from ...ops import chunk, logsoftmax, sigmoid, softmax as _softmax, tanh, where
-from ...ops.activation import gelu as gelu, silu as silu, softplus as softplus
+from ...ops.activation import (
+    gelu as gelu,
+    leaky_relu as _leaky_relu,
+    silu as silu,
+    softplus as softplus,
+)
 
 SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al., 2017
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -40,7 +45,7 @@ def selu(input: Tensor) -> Tensor:
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x where x > 0, else negative_slope x"""
-    return where(input > 0, input, input * negative_slope)
+    return _leaky_relu(input, negative_slope)
 
 
 def mish(input: Tensor) -> Tensor:

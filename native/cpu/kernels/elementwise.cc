@@ -124,8 +124,11 @@ void copy_cast(Walk& walk, const View& out, DType from) {
   const bool streams = is_streamed_to(out, walk);
   const LoadTileFn load = kLoad[static_cast<int>(from)];
   const StoreTileFn store = kStore[static_cast<int>(compute_type(from))].as[static_cast<int>(to)];
-  const Block shape = block_shape(walk, kTile);
   const bool native = is_native(from);
+  // A run that is cast from where it lies to where it goes needs no tile.
+  const bool is_direct = native && !streams && walk.ndim > 0 &&
+                         walk.strides[walk.ndim - 1][0] == 1 && walk.strides[walk.ndim - 1][1] == 1;
+  const Block shape = block_shape(walk, is_direct ? kGrain : kTile);
   for_each_block(walk, shape, [&] {
     return [&, end = StreamEnd{streams}](Block block, char* const* at) {
       alignas(64) char tile[kTile * 8], result[kTile * 8];

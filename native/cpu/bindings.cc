@@ -125,6 +125,8 @@ NB_MODULE(_native, m) {
   needle::bind_memory(m);
   needle::bind_threads(m);
   needle::bind_instruction_sets(m);
+  needle::bind_elementwise(m);
+  needle::bind_reductions(m);
   needle::bind_kernels(m);
   needle::bind_conv(m);
   needle::bind_sequence(m);

@@ -35,6 +35,13 @@ struct ArrayFields {
 // The fields of an array; null for an operand of another class.
 const ArrayFields* array_fields(nb::handle object);
 
+// Is this a floating array with memory on this device, and does nobody record what is done to it?
+bool is_floating_array(const ArrayFields& array);
+
+// An array of this shape, row-major, in memory of its own, of like's class, dtype and device; `out`
+// is its view.
+nb::object new_array(const ArrayFields& like, const View& shape, View& out);
+
 struct Operand {
   View view;
   nb::object handle;  // the Buffer, kept alive while the kernel runs
@@ -52,6 +59,30 @@ DType read_dtype(nb::handle name, Site site);
 int64_t read_int(nb::handle value, Site site, const char* what);
 nb::object make_tuple(const int64_t* values, int count);
 
+int read_axis(nb::handle value, int ndim, const char* kernel);  // from 0 on
+
+constexpr bool is_floating(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+[[noreturn]] void raise_undefined(const char* name, DType dtype);
+
+// Names of operations as a Python dict to positions: an interned name is found in nanoseconds.
+class NameTable {
+ public:
+  explicit NameTable(const char* kernel) : kernel_(kernel), dict_(PyDict_New()) {}
+  NameTable& add(const char* name);
+  int position(nb::handle name) const;
+
+ private:
+  const char* kernel_;
+  PyObject* dict_;  // never freed: tables live as long as the process
+};
+
+// Refuses shapes of so many elements (axes of 0 apart, as NumPy does) that kernels could not count
+// the bytes of several such arrays in an int64. Gives whether the view is empty.
+bool check_shape(const View& view, Site site);
+
 // Reads a tuple of sizes, all checked; true if one is 0.
 bool read_shape(nb::handle tuple, View& view, Site site);
 
@@ -67,6 +98,7 @@ void set_compact_strides(View& view);
 void require_dtype(DType actual, DType expected, Site site);
 void require_shape(const View& view, const int64_t* shape, int ndim, Site site);
 
+bool is_buffer(nb::handle handle);
 Buffer& buffer_of(nb::handle handle, Site site);
 nb::object new_buffer(int64_t size, DType dtype);
 nb::object adopt_buffer(Buffer&& buffer);
@@ -143,6 +175,8 @@ void launch(int64_t work, std::initializer_list<const View*> views, const F& ker
   launch(work, std::span<const View* const>(views.begin(), views.size()), kernel);
 }
 
+void bind_elementwise(nb::module_& m);
+void bind_reductions(nb::module_& m);
 void bind_kernels(nb::module_& m);
 void bind_conv(nb::module_& m);
 void bind_sequence(nb::module_& m);

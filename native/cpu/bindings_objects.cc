@@ -86,6 +86,19 @@ PyObject* make_array(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
+// An array from the start of its memory; takes over shape, strides and handle.
+ArrayFields* fill_array(PyObject* cls, PyObject* shape, PyObject* strides, PyObject* dtype,
+                        PyObject* device, PyObject* handle) {
+  ArrayFields* const array = new_array(cls);
+  array->shape = shape;
+  array->strides = strides;
+  array->offset = PyLong_FromLong(0);
+  array->dtype = Py_NewRef(dtype);
+  array->device = Py_NewRef(device);
+  array->handle = handle;
+  return array;
+}
+
 // empty_array(cls, shape, dtype, device): row-major, in a buffer of its own
 PyObject* empty_array(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=] {
@@ -97,14 +110,9 @@ PyObject* empty_array(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     const DType dtype = read_dtype(arguments[2], site);
     nb::object strides = make_tuple(view.strides, view.ndim);
     nb::object handle = new_buffer(is_empty ? 0 : view.size(), dtype);
-    ArrayFields* const array = new_array(arguments[0]);
-    array->shape = Py_NewRef(arguments[1]);
-    array->strides = strides.release().ptr();
-    array->offset = PyLong_FromLong(0);
-    array->dtype = Py_NewRef(arguments[2]);
-    array->device = Py_NewRef(arguments[3]);
-    array->handle = handle.release().ptr();
-    return reinterpret_cast<PyObject*>(array);
+    return reinterpret_cast<PyObject*>(fill_array(arguments[0], Py_NewRef(arguments[1]),
+                                                  strides.release().ptr(), arguments[2],
+                                                  arguments[3], handle.release().ptr()));
   });
 }
 
@@ -182,6 +190,24 @@ PyObject* init_node(PyObject* self, PyObject* const* arguments, Py_ssize_t count
     Py_RETURN_NONE;
   });
 }
+
+// node.shape and node.dtype: the data's own, or in lazy mode those of what stands for it.
+PyObject* get_fact(PyObject* self, PyObject* ArrayFields::*field, const char* name) {
+  PyObject* const data = reinterpret_cast<NodeFields*>(self)->cached_data;
+  if (data != nullptr && data != Py_None) {
+    const ArrayFields* const array = array_fields(data);
+    if (array != nullptr && array->*field != nullptr) return Py_NewRef(array->*field);
+    return PyObject_GetAttrString(data, name);
+  }
+  PyObject* const stand_in = PyObject_CallMethod(self, "_shape_data", nullptr);
+  if (stand_in == nullptr) return nullptr;
+  PyObject* const fact = PyObject_GetAttrString(stand_in, name);
+  Py_DECREF(stand_in);
+  return fact;
+}
+
+PyObject* get_shape(PyObject* self, void*) { return get_fact(self, &ArrayFields::shape, "shape"); }
+PyObject* get_dtype(PyObject* self, void*) { return get_fact(self, &ArrayFields::dtype, "dtype"); }
 
 PyObject* watch_nodes(PyObject*, PyObject* callback) {
   Py_XSETREF(watcher, callback == Py_None ? nullptr : Py_NewRef(callback));
@@ -334,10 +360,14 @@ PyTypeObject* make_node_type(nb::handle base) {
       {"grad", T_OBJECT_EX, offsetof(NodeFields, grad), 0, nullptr},
       {"_stamp", T_LONGLONG, offsetof(NodeFields, stamp), 0, nullptr},
       {}};
+  static PyGetSetDef facts[] = {{"shape", get_shape, nullptr, nullptr, nullptr},
+                                {"dtype", get_dtype, nullptr, nullptr, nullptr},
+                                {}};
   static PyMethodDef methods[] = {fast_method("_init", init_node), {}};
   static PyType_Slot slots[] = {
       {Py_tp_doc, const_cast<char*>("The fields of a value in the graph.")},
       {Py_tp_members, members},
+      {Py_tp_getset, facts},
       {Py_tp_methods, methods},
       {Py_tp_dealloc, reinterpret_cast<void*>(free_node)},
       {Py_tp_traverse, reinterpret_cast<void*>(traverse_node)},
@@ -354,6 +384,25 @@ const ArrayFields* array_fields(nb::handle object) {
   return PyObject_TypeCheck(object.ptr(), array_type)
              ? reinterpret_cast<const ArrayFields*>(object.ptr())
              : nullptr;
+}
+
+bool is_floating_array(const ArrayFields& array) {
+  if (array.handle == nullptr || !is_buffer(array.handle) || recording() != nullptr) return false;
+  return is_floating(nb::inst_ptr<Buffer>(array.handle)->dtype());
+}
+
+nb::object new_array(const ArrayFields& like, const View& shape, View& out) {
+  out.ndim = shape.ndim;
+  out.dtype = shape.dtype;
+  std::copy(shape.shape, shape.shape + shape.ndim, out.shape);
+  const bool is_empty = check_shape(out, {"empty", nullptr});
+  set_compact_strides(out);
+  nb::object sizes = make_tuple(out.shape, out.ndim), strides = make_tuple(out.strides, out.ndim);
+  nb::object handle = new_buffer(is_empty ? 0 : out.size(), out.dtype);
+  out.data = nb::inst_ptr<Buffer>(handle)->data();
+  return nb::steal(reinterpret_cast<PyObject*>(
+      fill_array(reinterpret_cast<PyObject*>(Py_TYPE(&like)), sizes.release().ptr(),
+                 strides.release().ptr(), like.dtype, like.device, handle.release().ptr())));
 }
 
 void bind_objects(nb::module_& m) {

@@ -59,23 +59,6 @@ bool extent(const View& view, int64_t offset, int64_t* lowest, int64_t* highest)
   return true;
 }
 
-// Refuses shapes of so many elements (axes of 0 apart, as NumPy does) that kernels could not count
-// the bytes of several such arrays in an int64. Gives whether the view is empty.
-bool check_shape(const View& view, Site site) {
-  constexpr int64_t kMost = int64_t{1} << 56;
-  bool is_empty = false;
-  int64_t size = 1;
-  for (int d = 0; d < view.ndim; ++d) {
-    const int64_t n = view.shape[d];
-    if (n < 0) raise_value(site, "negative size in shape %s", shape_text(view).c_str());
-    if (n == 0) is_empty = true;
-    if (n != 0 && (__builtin_mul_overflow(size, n, &size) || size > kMost)) {
-      raise_value(site, "shape %s has too many elements", shape_text(view).c_str());
-    }
-  }
-  return is_empty;
-}
-
 struct Names {
   nb::object handle = intern("_handle"), shape = intern("shape"), strides = intern("strides"),
              offset = intern("offset");
@@ -146,6 +129,37 @@ int64_t read_int(nb::handle value, Site site, const char* what) {
   return result;
 }
 
+int read_axis(nb::handle value, int ndim, const char* kernel) {
+  const int64_t axis = read_int(value, {kernel, nullptr}, "axis");
+  if (axis < -ndim || axis >= ndim) {
+    raise_value({kernel, nullptr}, "axis %lld is out of range for %d axes",
+                static_cast<long long>(axis), ndim);
+  }
+  return static_cast<int>(axis < 0 ? axis + ndim : axis);
+}
+
+void raise_undefined(const char* name, DType dtype) {
+  raise_type({name, nullptr}, "is not defined for dtype %s", dtype_name(dtype));
+}
+
+NameTable& NameTable::add(const char* name) {
+  nb::object position = nb::steal(PyLong_FromSsize_t(PyDict_Size(dict_)));
+  PyDict_SetItemString(dict_, name, position.ptr());
+  return *this;
+}
+
+int NameTable::position(nb::handle name) const {
+  if (!PyUnicode_Check(name.ptr())) {
+    raise_type({kernel_, nullptr}, "name must be a str, got %s", Py_TYPE(name.ptr())->tp_name);
+  }
+  PyObject* const found = PyDict_GetItemWithError(dict_, name.ptr());
+  if (found != nullptr) return static_cast<int>(PyLong_AsLong(found));
+  if (PyErr_Occurred()) throw nb::python_error();
+  const char* const text = PyUnicode_AsUTF8(name.ptr());
+  if (text == nullptr) throw nb::python_error();
+  raise_value({kernel_, nullptr}, "there is no operation named '%.100s'", text);
+}
+
 nb::object make_tuple(const int64_t* values, int count) {
   nb::object tuple = nb::steal(PyTuple_New(count));
   if (!tuple.is_valid()) throw nb::python_error();
@@ -159,9 +173,13 @@ nb::object make_tuple(const int64_t* values, int count) {
 
 void set_buffer_type(nb::handle type) { buffer_type = type; }
 
+// Buffer.__new__ alone gives an instance without a buffer inside.
+bool is_buffer(nb::handle handle) {
+  return handle.type().ptr() == buffer_type.ptr() && nb::inst_ready(handle);
+}
+
 Buffer& buffer_of(nb::handle handle, Site site) {
-  // Buffer.__new__ alone gives an instance without a buffer inside.
-  if (handle.type().ptr() != buffer_type.ptr() || !nb::inst_ready(handle)) {
+  if (!is_buffer(handle)) {
     raise_type(site, "the array is not on this device (its handle is a %s)",
                Py_TYPE(handle.ptr())->tp_name);
   }
@@ -175,6 +193,21 @@ Buffer& buffer_of(nb::handle handle, Site site) {
 nb::object adopt_buffer(Buffer&& buffer) { return nb::cast(std::move(buffer)); }
 
 nb::object new_buffer(int64_t size, DType dtype) { return adopt_buffer(Buffer(size, dtype)); }
+
+bool check_shape(const View& view, Site site) {
+  constexpr int64_t kMost = int64_t{1} << 56;
+  bool is_empty = false;
+  int64_t size = 1;
+  for (int d = 0; d < view.ndim; ++d) {
+    const int64_t n = view.shape[d];
+    if (n < 0) raise_value(site, "negative size in shape %s", shape_text(view).c_str());
+    if (n == 0) is_empty = true;
+    if (n != 0 && (__builtin_mul_overflow(size, n, &size) || size > kMost)) {
+      raise_value(site, "shape %s has too many elements", shape_text(view).c_str());
+    }
+  }
+  return is_empty;
+}
 
 bool read_shape(nb::handle tuple, View& view, Site site) {
   view.ndim = read_tuple(tuple, view.shape, site, "shape");

@@ -117,30 +117,37 @@ class Value(_native.NodeBase):
     @classmethod
     def make_from_op(cls, op: Op, inputs: Sequence[Value]) -> Any:
         """The value of op(*inputs): computed now, or when it is needed in lazy mode."""
+        if LAZY_MODE:
+            return cls._postpone(op, inputs)
         tracked = False
-        data = None
         arrays = []
         try:
             for x in inputs:
                 if x.requires_grad:
                     tracked = True
-                if not LAZY_MODE:
-                    array = x.cached_data
-                    arrays.append(x.realize_cached_data() if array is None else array)
-            tracked = tracked and op.differentiable and grad_mode.enabled
-            if not LAZY_MODE:
-                data = op.compute(*arrays)
-                if data is None:
-                    raise TypeError(f"[{type(op).__name__}.compute] expected an array, got None.")
+                array = x.cached_data
+                arrays.append(x.realize_cached_data() if array is None else array)
+            data = op.compute(*arrays)
         except AttributeError:
             _check_inputs(op, inputs)
             raise
-        if tracked or LAZY_MODE:
-            value = _make_node(cls, op, inputs, data, tracked)
-            if data is None:
-                _pending.add(value)
+        if data is None:
+            raise TypeError(f"[{type(op).__name__}.compute] expected an array, got None.")
+        if tracked and op.differentiable and grad_mode.enabled:
+            value = _make_node(cls, op, inputs, data, True)
         else:
             value = _make_node(cls, None, [], data, False)
+        if observers:
+            _notify(op, inputs, value)
+        return value
+
+    @classmethod
+    def _postpone(cls, op: Op, inputs: Sequence[Value]) -> Any:
+        """A value of lazy mode: it knows how it is made, and has no data yet."""
+        _check_inputs(op, inputs)
+        tracked = any(x.requires_grad for x in inputs) and op.differentiable and grad_mode.enabled
+        value = _make_node(cls, op, inputs, None, tracked)
+        _pending.add(value)
         if observers:
             _notify(op, inputs, value)
         return value
@@ -301,16 +308,8 @@ class Tensor(Value, TensorMethods):
 
     # Facts ----------------------------------------------------------------------------------
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        data = self.cached_data
-        shape: tuple[int, ...] = (self._shape_data() if data is None else data).shape
-        return shape
-
-    @property
-    def dtype(self) -> Any:
-        data = self.cached_data
-        return (self._shape_data() if data is None else data).dtype
+    shape = _native.NodeBase.shape  # of the data, or of what stands for it in lazy mode
+    dtype = _native.NodeBase.dtype
 
     @property
     def ndim(self) -> int:

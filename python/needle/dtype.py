@@ -35,6 +35,8 @@ class DType(str):
         return self.kind in "iu"
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         if isinstance(other, str):
             return str.__eq__(self, other)
         if isinstance(other, (np.dtype, type)):
@@ -92,6 +94,8 @@ def dtype_of(spec: Any) -> DType:
     """The DType that a name, a NumPy dtype or a Python type (float, int, bool) stands for."""
     if type(spec) is DType:
         return spec
+    if type(spec) is str and spec in _by_name:
+        return _by_name[spec]
     name = getattr(spec, "name", None)
     if name == "bfloat16":  # ml_dtypes' and torch's bfloat16 carry this name
         return bfloat16

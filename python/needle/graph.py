@@ -11,6 +11,7 @@ from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any
 
 from . import rebinding
+from ._native import NodeBase
 from .ndarray import mutation
 
 if TYPE_CHECKING:
@@ -176,7 +177,9 @@ def propagate(
             pending = partials.pop(id(node), None)
             if pending is None:
                 continue
-            adjoint = _run_hooks(node, _sum_adjoints(pending))
+            adjoint = _sum_adjoints(pending)
+            if node._hooks:
+                adjoint = _run_hooks(node, adjoint)
             store(node, adjoint)
             if node.op is None or id(node) in ends:
                 continue
@@ -197,17 +200,16 @@ def _sum_adjoints(partials: list[Value]) -> Any:
 
 
 def _run_hooks(node: Value, adjoint: Any) -> Any:
-    if node._hooks:
-        for hook in tuple(node._hooks.values()):
-            replaced = hook(adjoint)
-            if replaced is None:
-                continue
-            if getattr(replaced, "shape", None) != adjoint.shape:
-                got = getattr(replaced, "shape", type(replaced).__name__)
-                raise ValueError(
-                    f"[hook] expected None or a gradient of shape {adjoint.shape}, got {got}."
-                )
-            adjoint = replaced
+    for hook in tuple((node._hooks or {}).values()):
+        replaced = hook(adjoint)
+        if replaced is None:
+            continue
+        if getattr(replaced, "shape", None) != adjoint.shape:
+            got = getattr(replaced, "shape", type(replaced).__name__)
+            raise ValueError(
+                f"[hook] expected None or a gradient of shape {adjoint.shape}, got {got}."
+            )
+        adjoint = replaced
     return adjoint
 
 
@@ -233,18 +235,18 @@ def _differentiate(node: Value, adjoint: Value) -> Sequence[Value | None]:
 
 def _check_gradients(node: Value, gradients: Sequence[Any]) -> None:
     """An operator's gradient must fit its inputs; else the user's operator is wrong."""
-    name = type(node.op).__name__
     if len(gradients) != len(node.inputs):
         raise ValueError(
-            f"[{name}.gradient] expected one gradient per input ({len(node.inputs)}), "
-            f"got {len(gradients)}."
+            f"[{type(node.op).__name__}.gradient] expected one gradient per input "
+            f"({len(node.inputs)}), got {len(gradients)}."
         )
     for source, gradient in zip(node.inputs, gradients, strict=True):
         if gradient is None or not source.requires_grad:
             continue
         shape = getattr(source, "shape", None)  # a TensorTuple has none
-        got = getattr(gradient, "shape", None) if hasattr(gradient, "requires_grad") else gradient
+        got = getattr(gradient, "shape", None) if isinstance(gradient, NodeBase) else gradient
         if shape is not None and shape != got:
             raise ValueError(
-                f"[{name}.gradient] expected a Tensor of the input's shape {shape}, got {got}."
+                f"[{type(node.op).__name__}.gradient] expected a Tensor of the input's shape "
+                f"{shape}, got {got}."
             )

@@ -442,19 +442,21 @@ def empty(shape: Shape, dtype: DType, device: BackendDevice) -> NDArray:
 def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: Any) -> NDArray:
     """A new array for a result of these operands, in the order in which the first one of its shape
     lies in memory: channels that lie last stay there under a view that shows them second."""
-    handle = device.mod.empty(math.prod(shape), dtype)
-    return make_view(shape, strides_like(shape, *operands), 0, dtype, device, handle)
+    strides = strides_like(shape, *operands)
+    if strides is None:
+        return empty(shape, dtype, device)
+    return make_view(shape, strides, 0, dtype, device, device.mod.empty(math.prod(shape), dtype))
 
 
-def strides_like(shape: Shape, *operands: Any) -> Shape:
-    """The strides of a result of these operands."""
+def strides_like(shape: Shape, *operands: Any) -> Shape | None:
+    """The strides of a result of these operands; None if it is row-major."""
     if len(shape) > 2:
         for a in operands:
             if isinstance(a, NDArray) and a.shape == shape and a.strides[-1] != 1:
                 strides = layout.dense_strides(shape, a.strides)
                 if strides is not None:
                     return strides
-    return layout.compact_strides(shape)
+    return None
 
 
 def full(shape: Shape, value: Scalar, dtype: DType, device: BackendDevice) -> NDArray:

@@ -4,6 +4,9 @@ They broadcast, promote, give views wherever a view will do, check what the user
 kernel of the device. Because operators use nothing else, arrays on a device that records or
 computes nothing turn the same `compute` into tracing or shape inference.
 
+What comes most often, floating arrays on cpu() that need neither a cast nor an explanation, is one
+call of the native core: `_native.new_...` gives the result, or None where there is more to do.
+
 With NEEDLE_BACKEND=np the arrays are NumPy's own: `array_function` wraps them around the reference
 kernels without a copy.
 """
@@ -16,7 +19,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from .. import config
+from .. import _native, config
 from ..backend import BackendDevice, cpu_numpy, reference
 from ..backend.null import is_null, null_of
 from ..backend.program import Program
@@ -68,6 +71,9 @@ BOOL_AS_INT8 = frozenset("floor_divide remainder power left_shift right_shift".s
 @array_function
 def unary(name: str, a: NDArray) -> NDArray:
     """name(a), element by element; a name of reference.UNARY."""
+    result: NDArray | None = _native.new_unary(name, a)
+    if result is not None:
+        return result
     dtype = a.dtype
     if name in FLOATING_UNARY:
         if dtype.kind != "f":
@@ -85,6 +91,9 @@ def unary(name: str, a: NDArray) -> NDArray:
 @array_function
 def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
     """name(a, b) with broadcasting; a name of reference.BINARY; one of a, b may be a scalar."""
+    result: NDArray | None = _native.new_binary(name, a, b)
+    if result is not None:
+        return result
     if isinstance(a, NDArray) and isinstance(b, NDArray):
         if a.device is not b.device:
             same_device(name, a, b)
@@ -173,7 +182,7 @@ def same_device(op: str, *arrays: NDArray) -> BackendDevice:
     """The one device of the arrays."""
     device = arrays[0].device
     for other in arrays[1:]:
-        if other.device != device:
+        if other.device is not device and other.device != device:
             raise ValueError(
                 f"[{op}] expected arrays on one device, got {device} and {other.device}; "
                 "move one with .to(device)."
@@ -262,6 +271,10 @@ def reduce(
     name: str, a: NDArray, axes: Any = None, keepdims: bool = False, dtype: Any = None
 ) -> NDArray:
     """sum, prod, max, min, any or all over axes (None: all); sum and prod in another dtype."""
+    if dtype is None:
+        result: NDArray | None = _native.new_reduce(name, a, axes, keepdims)
+        if result is not None:
+            return result
     reduced = layout.normalize_axes(axes, a.ndim, name)
     if name in ("sum", "prod"):
         dtype = summed(a.dtype) if dtype is None else dtype_of(dtype)
@@ -389,6 +402,16 @@ def permute(a: NDArray, axes: Sequence[int]) -> NDArray:
 
 
 @array_function
+def exchange(a: NDArray, axis: int, other: int) -> NDArray:
+    """Two axes in each other's place, as a view."""
+    i, j = (layout.normalize_axis(k, a.ndim, "transpose") for k in (axis, other))
+    shape, strides = list(a.shape), list(a.strides)
+    shape[i], shape[j] = shape[j], shape[i]
+    strides[i], strides[j] = strides[j], strides[i]
+    return make_view(tuple(shape), tuple(strides), a.offset, a.dtype, a.device, a._handle)
+
+
+@array_function
 def broadcast_to(a: NDArray, shape: Sequence[int]) -> NDArray:
     """Stretched to a shape, as a view."""
     strides = layout.broadcast_strides(a.shape, a.strides, tuple(shape), "broadcast_to")
@@ -444,20 +467,18 @@ def concatenate(arrays: Sequence[NDArray], axis: int) -> NDArray:
     first = arrays[0]
     axis = layout.normalize_axis(axis, first.ndim, "concatenate")
     device = same_device("concatenate", *arrays)
-    dtype = first.dtype
+    dtype, total = first.dtype, first.shape[axis]
+    before, after = first.shape[:axis], first.shape[axis + 1 :]
     for other in arrays[1:]:
-        if other.ndim != first.ndim or any(
-            n != m
-            for i, (n, m) in enumerate(zip(first.shape, other.shape, strict=True))
-            if i != axis
-        ):
+        shape = other.shape
+        if len(shape) != first.ndim or shape[:axis] != before or shape[axis + 1 :] != after:
             raise ValueError(
                 f"[concatenate] expected shapes that differ on axis {axis} only, got {first.shape} "
-                f"and {other.shape}."
+                f"and {shape}."
             )
-        dtype = promote(dtype, other.dtype)
-    total = sum(a.shape[axis] for a in arrays)
-    out = empty((*first.shape[:axis], total, *first.shape[axis + 1 :]), dtype, device)
+        dtype = dtype if dtype is other.dtype else promote(dtype, other.dtype)
+        total += shape[axis]
+    out = empty((*before, total, *after), dtype, device)
     start = out.offset
     for a in arrays:
         part = make_view(a.shape, out.strides, start, dtype, device, out._handle)

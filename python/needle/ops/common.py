@@ -107,7 +107,9 @@ def fit(gradient: Tensor, source: Tensor) -> Tensor:
         )
         axes = (*range(extra), *stretched)
         gradient = gradient.sum(axes).reshape(shape)
-    return gradient if gradient.dtype == source.dtype else gradient.astype(source.dtype)
+    dtype = source.dtype
+    is_same = gradient.dtype is dtype or gradient.dtype == dtype  # the first takes no time
+    return gradient if is_same else gradient.astype(dtype)
 
 
 def zeros_like(x: Tensor) -> Tensor:
@@ -119,6 +121,8 @@ def zeros_like(x: Tensor) -> Tensor:
 
 def one_of(op: str, axes: Any = None, axis: Any = None, dim: Any = None) -> Any:
     """`axes`, `axis` and `dim` mean the same: the one that was given, or None."""
+    if axis is None and dim is None:
+        return axes
     given = [a for a in (axes, axis, dim) if a is not None]
     if len(given) > 1:
         raise TypeError(f"[{op}] give one of axes, axis and dim, got {given}.")

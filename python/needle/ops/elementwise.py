@@ -22,7 +22,7 @@ class Elementwise(TensorOp):
     kernel: ClassVar[str]
 
     def compute(self, a: Any, *b: Any) -> Any:
-        return F.binary(self.kernel, a, *b) if b else F.unary(self.kernel, a)
+        return F.binary(self.kernel, a, b[0]) if b else F.unary(self.kernel, a)
 
 
 class WithScalar(Elementwise):
@@ -56,7 +56,8 @@ class Cast(TensorOp):
 def astype(x: Tensor, dtype: Any) -> Tensor:
     """x with another dtype; x itself when it has it."""
     check_tensor("astype", x)
-    return x if x.dtype == dtype_of(dtype) else Cast(dtype)(x)
+    dtype = dtype_of(dtype)
+    return x if x.dtype == dtype else Cast(dtype)(x)
 
 
 def pair(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:

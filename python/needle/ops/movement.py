@@ -126,17 +126,10 @@ class Transpose(TensorOp):
         self.axes = axes
 
     def compute(self, a: Any) -> Any:
-        ndim = len(a.shape)
-        i, j = self._pair(ndim)
-        order = list(range(ndim))
-        order[i], order[j] = j, i
-        return F.permute(a, order)
-
-    def _pair(self, ndim: int) -> Sequence[int]:
-        if self.axes is None and ndim < 2:
-            raise ValueError(f"[transpose] expected at least 2 axes, got {ndim}.")
+        if self.axes is None and len(a.shape) < 2:
+            raise ValueError(f"[transpose] expected at least 2 axes, got {len(a.shape)}.")
         i, j = (-2, -1) if self.axes is None else self.axes
-        return [layout.normalize_axis(k, ndim, "transpose") for k in (i, j)]
+        return F.exchange(a, i, j)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         return transpose(out_grad, self.axes)
@@ -192,7 +185,7 @@ def permute(a: Tensor, *order: Any, axes: Any = None) -> Tensor:
 
 def reverse_axes(a: Tensor) -> Tensor:
     """All axes in reverse order: NumPy's a.T."""
-    return permute(a, tuple(reversed(range(a.ndim))))
+    return transpose(a) if a.ndim == 2 else permute(a, tuple(reversed(range(a.ndim))))
 
 
 class Flip(TensorOp):

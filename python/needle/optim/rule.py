@@ -8,6 +8,7 @@ from typing import Any
 
 from ..autograd import Tensor
 from ..backend.program import Program, Value, cast, trace
+from ..ndarray import layout
 from ..ndarray.array import NDArray, empty_like, strides_like
 
 Update = Callable[[Value, Value, dict[str, Any], list[Value]], Value]
@@ -75,7 +76,8 @@ def _target(tensor: Tensor, gradient: NDArray) -> NDArray:
     array: NDArray = tensor.realize_cached_data()
     # The tensor, `array` and the argument refer to the array; the array and an argument to memory.
     is_own = sys.getrefcount(array) <= 3 and sys.getrefcount(array._handle) <= 2
-    shape, strides = array.shape, strides_like(array.shape, gradient)
+    shape = array.shape
+    strides = strides_like(shape, gradient) or layout.compact_strides(shape)
     fits = array._handle.size == array.size and all(
         n == 1 or here == there
         for n, here, there in zip(shape, array.strides, strides, strict=True)

@@ -226,6 +226,7 @@ class Pool {
     announce();
     for (std::thread& worker : workers_) worker.join();
     workers_.clear();
+    placement_ = {};
     stopping_ = false;
   }
 

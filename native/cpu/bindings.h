@@ -160,6 +160,15 @@ struct Factors {
 Factors read_factors(const View& a, const View& b, const View& out, DType dtype,
                      const char* kernel);
 
+// The window of a convolution of x and w with results like y, checked; bindings_conv.cc.
+struct ConvFactors {
+  ConvWindow window;
+  int64_t work;
+};
+ConvFactors read_conv(const View& x, const View& w, const View& y, nb::handle stride,
+                      nb::handle padding, nb::handle dilation, nb::handle groups,
+                      const char* kernel);
+
 // Runs kernel(views), or notes it if this thread records a sequence. The kernel is a function of
 // type void(Views) that holds all else it needs by value: `[op](Views v) { ...(op, *v[0]); }`.
 template <class F>

@@ -67,6 +67,19 @@ int64_t work_of(const View& w, const View& y) {
   return work;
 }
 
+}  // namespace
+
+ConvFactors read_conv(const View& x, const View& w, const View& y, nb::handle stride,
+                      nb::handle padding, nb::handle dilation, nb::handle groups,
+                      const char* kernel) {
+  const int rank = read_rank(y, x, w, kernel);
+  const ConvWindow window = read_window(stride, padding, dilation, groups, rank, kernel);
+  check_shapes(x, w, y, window.groups, kernel);
+  return {window, work_of(w, y)};
+}
+
+namespace {
+
 // What a convolution is called with: the output, two inputs and the window, read and checked.
 struct Call {
   Operand out, a, b;

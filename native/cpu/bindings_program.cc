@@ -1,4 +1,4 @@
-// Tile programs: run, run_each and matmul_then of needle/backend/protocol.py.
+// Tile programs: run, run_each, matmul_then and conv_then of needle/backend/protocol.py.
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -173,37 +173,97 @@ void run_each(nb::handle program, nb::handle calls) {
   launch(work, views, [&decoded, count](Views v) { kernels().run_each(decoded, v, count); });
 }
 
-// The program's first input is the product; the operands are outputs, a, b, and the other inputs.
+// The call of a program whose first input is a product of floats, like the first output: it stands
+// for the product where shapes are checked.
+class ThenCall {
+ public:
+  ThenCall(const char* kernel, const TileProgram& program, nb::handle outs, nb::handle a,
+           const char* a_name, nb::handle b, const char* b_name, nb::handle ins)
+      : program_(program),
+        first_(read_first(kernel, program, outs)),
+        a_(read_operand(a, {kernel, a_name})),
+        b_(read_operand(b, {kernel, b_name})),
+        call_(program, outs, ins, 0, &first_) {
+    if (call_.operands()[0]->ndim != first_.view.ndim) {
+      raise_value({kernel, "ins"}, "expected at most the product's %d axes, got %d",
+                  first_.view.ndim, call_.operands()[0]->ndim);
+    }
+  }
+
+  const View& product() const { return first_.view; }
+  const View& a() const { return a_.view; }
+  const View& b() const { return b_.view; }
+
+  // Outputs, the product's factors, and the other inputs.
+  std::vector<const View*> operands(const View& a, const View& b) const {
+    std::vector<const View*> views = call_.operands();
+    views[program_.n_outputs] = &b;
+    views.insert(views.begin() + program_.n_outputs, &a);
+    return views;
+  }
+
+ private:
+  static Operand read_first(const char* kernel, const TileProgram& program, nb::handle outs) {
+    const bool takes_product = program.n_inputs > 0 && program.input_dtype[0] == DType::f32 &&
+                               program.input_kind[0] == ValueKind::full;
+    bool is_full = program.is_elementwise && program.n_outputs > 0;
+    for (int k = 0; k < program.n_outputs; ++k) {
+      is_full = is_full && program.output_kind[k] == ValueKind::full;
+    }
+    if (!is_full || !takes_product) {
+      raise_value({kernel, "program"},
+                  "expected elementwise instructions on a product of float32, and full outputs");
+    }
+    const std::vector<nb::object> targets = read_sequence(outs, "outs");
+    if (targets.empty()) raise_value({kernel, "outs"}, "expected at least one");
+    return read_output(targets[0], {kernel, "outs"});
+  }
+
+  const TileProgram& program_;
+  const Operand first_, a_, b_;
+  const Call call_;
+};
+
 void matmul_then(nb::handle program, nb::handle outs, nb::handle a, nb::handle b, nb::handle ins) {
   const TileProgram& decoded = find_program(program);
-  const bool takes_product = decoded.n_inputs > 0 && decoded.input_dtype[0] == DType::f32 &&
-                             decoded.input_kind[0] == ValueKind::full;
-  bool is_full = decoded.is_elementwise && decoded.n_outputs > 0;
-  for (int k = 0; k < decoded.n_outputs; ++k) {
-    is_full = is_full && decoded.output_kind[k] == ValueKind::full;
-  }
-  if (!is_full || !takes_product) {
-    raise_value({"matmul_then", "program"},
-                "expected elementwise instructions on a product of float32, and full outputs");
-  }
-  const std::vector<nb::object> targets = read_sequence(outs, "outs");
-  if (targets.empty()) raise_value({"matmul_then", "outs"}, "expected at least one");
-  // The product has the shape of an output: the first stands for it where shapes are checked.
-  const Operand first = read_output(targets[0], {"matmul_then", "outs"});
-  const Operand left = read_operand(a, {"matmul_then", "a"});
-  const Operand right = read_operand(b, {"matmul_then", "b"});
+  const ThenCall call("matmul_then", decoded, outs, a, "a", b, "b", ins);
   const Factors factors =
-      read_factors(left.view, right.view, first.view, DType::f32, "matmul_then");
-  const Call call(decoded, outs, ins, 0, &first);
-  if (call.operands()[0]->ndim != first.view.ndim) {
-    raise_value({"matmul_then", "ins"}, "expected at most the product's %d axes, got %d",
-                first.view.ndim, call.operands()[0]->ndim);
+      read_factors(call.a(), call.b(), call.product(), DType::f32, "matmul_then");
+  launch(factors.work, call.operands(factors.a, factors.b),
+         [&decoded](Views v) { kernels().matmul_then(decoded, v); });
+}
+
+void conv_then(nb::handle program, nb::handle outs, nb::handle x, nb::handle w, nb::handle shape,
+               nb::handle stride, nb::handle padding, nb::handle dilation, nb::handle groups,
+               nb::handle ins) {
+  constexpr const char* kName = "conv_then";
+  const TileProgram& decoded = find_program(program);
+  const ThenCall call(kName, decoded, outs, x, "x", w, "w", ins);
+  require_dtype(call.a().dtype, DType::f32, {kName, "x"});
+  require_dtype(call.b().dtype, DType::f32, {kName, "w"});
+  View y = {};
+  const std::vector<nb::object> sizes = read_sequence(shape, "shape");
+  y.ndim = static_cast<int>(std::min<size_t>(sizes.size(), kMaxDims));
+  for (int d = 0; d < y.ndim; ++d) {
+    y.shape[d] = read_int(sizes[static_cast<size_t>(d)].ptr(), {kName, nullptr}, "shape");
+    if (y.shape[d] < 0) raise_value({kName, "shape"}, "expected sizes of 0 or more");
   }
-  std::vector<const View*> views = call.operands();
-  const auto product = views.begin() + decoded.n_outputs;
-  *product = &factors.b;
-  views.insert(views.begin() + decoded.n_outputs, &factors.a);
-  launch(factors.work, views, [&decoded](Views v) { kernels().matmul_then(decoded, v); });
+  const View& matrix = call.product();
+  int64_t positions = 1;
+  bool fits = y.ndim > 0 && matrix.ndim == 2 && matrix.shape[1] == y.shape[y.ndim - 1];
+  for (int d = 0; fits && d < y.ndim - 1; ++d) {
+    fits = !__builtin_mul_overflow(positions, y.shape[d], &positions);
+  }
+  if (!fits || matrix.shape[0] != positions) {
+    raise_value({kName, "outs"}, "expected the positions by the channels of %s, got %s",
+                shape_text(y).c_str(), shape_text(matrix).c_str());
+  }
+  const ConvFactors factors =
+      read_conv(call.a(), call.b(), y, stride, padding, dilation, groups, kName);
+  launch(factors.work, call.operands(call.a(), call.b()),
+         [&decoded, y, window = factors.window](Views v) {
+           kernels().conv_then(decoded, v, y.shape, window);
+         });
 }
 
 }  // namespace
@@ -216,6 +276,9 @@ void bind_programs(nb::module_& m) {
       "is_frozen", [](nb::handle program) { return find_program(program).frozen >= 0; },
       arg("program"));
   m.def("matmul_then", matmul_then, arg("program"), arg("outs"), arg("a"), arg("b"),
+        arg("ins") = nb::make_tuple());
+  m.def("conv_then", conv_then, arg("program"), arg("outs"), arg("x"), arg("w"), arg("shape"),
+        arg("stride"), arg("padding"), arg("dilation"), arg("groups"),
         arg("ins") = nb::make_tuple());
 }
 

@@ -89,6 +89,10 @@ struct KernelTable {
 
   // conv.cc: images (N, S..., C), filters (K..., C / groups, O), one to three spatial axes
   void (*conv)(const View& out, const View& x, const View& w, const ConvWindow& window);
+  // outputs, x, w, then the program's inputs but the first, which is the convolution in floats: of
+  // this shape (N, P..., O), as a matrix (N P, O)
+  void (*conv_then)(const TileProgram& program, const View* const* operands, const int64_t* shape,
+                    const ConvWindow& window);
   void (*conv_by_data)(const View& out, const View& y, const View& w, const ConvWindow& window);
   void (*conv_by_weight)(const View& out, const View& x, const View& y, const ConvWindow& window);
 

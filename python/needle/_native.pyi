@@ -104,6 +104,18 @@ def conv(
     dilation: tuple[int, ...],
     groups: int,
 ) -> None: ...
+def conv_then(
+    program: TypedProgram,
+    outs: Items[Operand],
+    x: Operand,
+    w: Operand,
+    shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+    ins: Items[Operand] = ...,
+) -> None: ...
 def conv_by_data(
     out: Operand,
     y: Operand,

@@ -97,6 +97,47 @@ def test_rows_and_long_functions_stay_programs():
     assert kernels(lambda x: (x @ w).tanh() * 2.0, tensor(10, 6)) == ["matmul", "run"]
 
 
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda bias: nn.Conv2d(3, 8, 3, padding=1, bias=bias),
+        lambda bias: nn.Conv2d(8, 12, 3, stride=2, groups=2, bias=bias),
+        lambda bias: nn.Conv2d(8, 8, 3, groups=8, bias=bias),  # one channel per group
+        lambda bias: nn.Conv2d(8, 20, 1, bias=bias),
+        lambda bias: nn.Conv1d(4, 7, 5, dilation=2, bias=bias),
+    ],
+)
+def test_convolution_with_bias_and_relu_is_one_call(layer, bias):
+    conv = layer(bias)
+    x = tensor(2, conv.in_channels, *[11] * len(conv.kernel_size))
+    assert kernels(lambda x: conv(x).relu(), x) == ["conv_then"]
+    np.testing.assert_array_equal(
+        ndl.jit(lambda x: conv(x).relu())(x).numpy(), conv(x).relu().numpy()
+    )
+
+
+def test_batch_norm_and_residual_after_a_large_convolution():
+    first, conv, norm = nn.Conv2d(3, 16, 1), nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16)
+    norm(tensor(4, 16, 5, 5))  # statistics
+    norm.eval()
+
+    def block(x):
+        y = first(x)
+        return (norm(conv(y)) + y).relu()
+
+    assert kernels(block, tensor(8, 3, 64, 64)) == ["conv_then", "run", "conv_then"]
+    assert kernels(block, tensor(8, 3, 8, 8)) == ["conv_then", "conv", "run", "run"]
+
+
+def test_a_convolution_that_others_read_stays():
+    conv = nn.Conv2d(3, 8, 3, bias=False)
+    f = lambda x: ((y := conv(x)), y.relu())  # noqa: E731
+    assert kernels(f, tensor(2, 3, 9, 9)) == ["conv", "relu"]
+    in_other_order = lambda x: conv(x) + x[:, :1, 1:-1, 1:-1]  # noqa: E731
+    assert kernels(in_other_order, tensor(2, 3, 9, 9)) == ["conv", "add"]
+
+
 def test_other_orders_and_types_stay_calls():
     w = tensor(6, 8)
     turned = kernels(lambda x: (x @ w).transpose() + tensor_of_ones(8, 10), tensor(10, 6))

@@ -213,6 +213,8 @@ KERNELS = (
     lambda h, o: _native.scan(h.name(("cumsum", "cumprod")), o(), o(), h.number()),
     lambda h, o: _native.matmul(o(), o(), o()),
     lambda h, o: _native.matmul_then(PRODUCT, (o(),), o(), o(), h.pick((), (o(),), o())),
+    lambda h, o: _native.conv_then(PRODUCT, (o(),), o(), o(), h.pick((2, 3, 4), (1, 2), o()),
+        (1,), (0,), h.pick((1,), (h.number(),)), 1, h.pick((), (o(),))),
     lambda h, o: _native.attention(*(o() for _ in range(5)), h.pick(None, o()), h.number(), True),
     lambda h, o: _native.attention_backward(*(o() for _ in range(3)), h.pick(None, o()),
         *(o() for _ in range(3)), h.pick(None, o()), *(o() for _ in range(4)), h.number(), False),

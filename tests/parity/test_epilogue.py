@@ -179,6 +179,86 @@ def test_random_programs(device, seed, sizes):
         np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
 
+# Convolutions -----------------------------------------------------------------------------------
+
+
+def convolution(rng):
+    """Specs of images and filters, y's shape, and the window, of any kind of convolution."""
+    rank, groups = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2, 3]))
+    channels, features = (groups * int(n) for n in rng.choice([1, 2, 5, 8, 17], 2))
+    size, stride, dilation = (tuple(rng.integers(1, n, rank).tolist()) for n in (4, 3, 3))
+    padding = tuple(int(rng.integers(0, k)) for k in size)
+    spatial = tuple(
+        int(rng.integers(1, 12)) + d * (k - 1) for d, k in zip(dilation, size, strict=True)
+    )
+    batch = int(rng.choice([1, 2, 7]))
+    axes = zip(spatial, size, stride, padding, dilation, strict=True)
+    outputs = tuple((n + p - d * (k - 1) - 1) // step + 1 for n, k, step, p, d in axes)
+    x = Spec(mild(float32, (batch, *spatial, channels), 1), float32, rng.choice(READABLE))
+    w = Spec(mild(float32, (*size, channels // groups, features), 2), float32)
+    return x, w, (batch, *outputs, features), (stride, padding, dilation, groups)
+
+
+@on_devices
+@given(seed=st.integers(0, 10**6), kind=st.sampled_from(sorted(PROGRAMS)))
+@settings(max_examples=80, deadline=None)
+def test_any_convolution(device, seed, kind):
+    rng = np.random.default_rng(seed)
+    images, filters, shape, window = convolution(rng)
+    m, n = int(np.prod(shape[:-1])), shape[-1]
+    source, shapes, dtypes = PROGRAMS[kind]
+    layout = WRITABLE[int(rng.integers(len(WRITABLE)))]
+    ins = [Spec(mild(float32, s, 3 + i), float32).on(device) for i, s in enumerate(shapes(m, n))]
+    typed = source.for_dtypes((float32,) * (1 + len(ins)), tuple(dtypes))
+    x, w = images.on(device), filters.on(device)
+    found, expected = ([blank((m, n), d, layout).on(device) for d in dtypes] for _ in "12")
+    device.mod.conv_then(typed, found, x, w, shape, *window, ins)
+    y = blank(shape, float32).on(device)
+    device.mod.conv(y, x, w, *window)
+    matrix = Spec(y.numpy().reshape(m, n), float32).on(device)
+    device.mod.run(typed, expected, [matrix, *ins], 0)
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(whole_memory(mine), whole_memory(theirs))
+
+
+@pytest.mark.parametrize(("side", "channels"), [(20, 40), (5, 33), (3, 128)])
+def test_threads_of_convolutions(side, channels):
+    typed = scaled_residual.for_dtypes((float32,) * 3, (float32,))
+    shape, window = (9, side, side, channels), ((1, 1), (1, 1), (1, 1), 1)
+    matrix = (9 * side * side, channels)
+    assert_equal_for_all_threads(
+        lambda o, x, w, s, r: _native.conv_then(typed, (o,), x, w, shape, *window, (s, r)),
+        blank(matrix, float32),
+        *(Spec(mild(float32, s), float32) for s in (shape, (3, 3, channels, channels), (), matrix)),
+    )
+
+
+def test_errors_of_convolutions():
+    def array(*shape, dtype=float32):
+        return blank(shape, dtype).on(DEVICES[-1])
+
+    typed, window = bias_relu.for_dtypes((float32, float32)), ((1,), (0,), (1,), 1)
+    x, w, out, bias = array(2, 9, 3), array(4, 3, 5), array(12, 5), array(5)
+
+    def call(x=x, shape=(2, 6, 5), window=window, program=typed):
+        _native.conv_then(program, (out,), x, w, shape, *window, (bias,))
+
+    call()
+    for wrong, message in [
+        ({"shape": (2, 5, 5)}, "positions by the channels"),
+        ({"shape": (2**40, 2**40, 5)}, "positions by the channels"),
+        ({"shape": (12, 5)}, "same 3 to 5 axes"),
+        ({"shape": (-2, -6, 5)}, "0 or more"),
+        ({"x": array(3, 9, 3)}, "do not fit"),
+        ({"window": ((0,), (0,), (1,), 1)}, "stride"),
+        ({"program": softmax_rows()}, "elementwise"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call(**wrong)
+    with pytest.raises((TypeError, ValueError), match="float64"):
+        call(x=array(2, 9, 3, dtype=float64))
+
+
 def test_errors():
     def array(*shape, dtype=float32):
         return blank(shape, dtype).on(DEVICES[-1])

@@ -111,7 +111,8 @@ bool is_depthwise(const View& w, const ConvWindow& window) {
 }
 
 template <class T>
-void conv_as(const View& out, const View& x, const View& w, const ConvWindow& window) {
+void conv_as(const View& out, const View& x, const View& w, const ConvWindow& window,
+             const Epilogue* epilogue = nullptr) {
   const Axes axes(x, out, w, window, false);
   const bool unrolls = Unrolling::is_worth_it(axes.of[2], x.shape[x.ndim - 1], window.groups);
   const Plain<T> to(out), from(x), filters(w, unrolls ? w.ndim : 0);
@@ -121,7 +122,7 @@ void conv_as(const View& out, const View& x, const View& w, const ConvWindow& wi
   if (is_depthwise(w, window)) {
     DepthwiseConv<T>(y, images, axes.of).run(filter);
   } else {
-    TapConv<T>(y, images, filter, axes.of, window.groups).run();
+    TapConv<T>(y, images, filter, axes.of, window.groups, epilogue).run();
   }
   to.store(out);
 }
@@ -156,6 +157,20 @@ void conv_by_weight_as(const View& out, const View& x, const View& y, const Conv
   to.store(out);
 }
 
+// A matrix of positions and channels as the images (N, P..., O) of that shape.
+View images_of(const View& matrix, const int64_t* shape, int ndim) {
+  View images = matrix;
+  images.ndim = ndim;
+  int64_t stride = matrix.strides[0];
+  for (int axis = ndim - 2; axis >= 0; stride *= shape[axis--]) {
+    images.shape[axis] = shape[axis];
+    images.strides[axis] = stride;
+  }
+  images.shape[ndim - 1] = matrix.shape[1];
+  images.strides[ndim - 1] = matrix.strides[1];
+  return images;
+}
+
 // Is there nothing to compute? An output without inputs is zero.
 bool is_done(const View& out, const View& a, const View& b) {
   if (out.size() == 0) return true;
@@ -177,6 +192,21 @@ void conv(const View& out, const View& x, const View& w, const ConvWindow& windo
   with_compute_type(out.dtype, [&](auto tag) {
     conv_as<typename decltype(tag)::type>(out, images.view(), filters.view(), window);
   });
+}
+
+void conv_then(const TileProgram& program, const View* const* operands, const int64_t* shape,
+               const ConvWindow& window) {
+  if (operands[0]->size() == 0) return;
+  const ThenOperands all = {program, operands};
+  const View &x = all.a(), &w = all.b();
+  const int holder = all.holder();
+  const bool takes_tiles = holder >= 0 && all.output(holder).strides[1] == 1 && x.size() > 0 &&
+                           w.size() > 0 && !is_depthwise(w, window) && all.writes_no_input();
+  if (takes_tiles) {
+    const Epilogue epilogue = all.epilogue();
+    return conv_as<float>(images_of(all.output(holder), shape, x.ndim), x, w, window, &epilogue);
+  }
+  all.run_apart([&](const View& y) { conv(images_of(y, shape, x.ndim), x, w, window); });
 }
 
 void conv_by_data(const View& out, const View& y, const View& w, const ConvWindow& window) {

@@ -7,7 +7,7 @@
 // neighbouring rows lie evenly spaced, also across short lines: a block of rows is the same
 // position in several images when lines are short, and several positions of one image when they
 // are long. Taps that see nothing but padding from a whole block of images, or from a line, are
-// left out of the sum.
+// left out of the sum. An epilogue runs on the outputs of a task when all of its channels are done.
 #pragma once
 
 #include "conv.h"
@@ -20,10 +20,10 @@ template <class T>
 class TapConv {
  public:
   // in and filter start at the group's first channel; `groups` of them follow `in_channels` and
-  // `out_channels` apart.
+  // `out_channels` apart. An epilogue's rows are the outputs' positions, which lie evenly spaced.
   TapConv(Image<T> out, Image<const T> in, Filter<const T> filter, const TapAxis (&axes)[kSpace],
-          int64_t groups)
-      : out_(out), in_(in), filter_(filter), groups_(groups) {
+          int64_t groups, const Epilogue* epilogue = nullptr)
+      : out_(out), in_(in), filter_(filter), groups_(groups), epilogue_(epilogue) {
     for (int d = 0; d < kSpace; ++d) axes_[d] = axes[d];
     in_channels_ = in.channels / groups;
     unrolls_ = Unrolling::is_worth_it(axes[2], in.channels, groups);
@@ -226,6 +226,29 @@ class TapConv {
       for_each_phase(
           [&](const int64_t (&phase)[kSpace]) { run_phase(part, tile, panel, phase, list); });
     }
+    if constexpr (is_same<T, float>) {
+      if (epilogue_ != nullptr) finish(part);
+    }
+  }
+
+  // The epilogue on a part's outputs; whole lines, and whole images, lie side by side.
+  void finish(const Part& part) const {
+    const int64_t first = part.panel * kWidth,
+                  last = min_of(part.last_panel * kWidth, out_channels_);
+    const int64_t col = part.group * out_channels_ + first, step = out_.step[2];
+    const int64_t height = part.last[1] - part.first[1], width = part.last[2] - part.first[2];
+    const int64_t lines = width == axes_[2].out ? height : 1;
+    const bool is_whole = lines == axes_[1].out && axes_[0].out == 1;
+    const int64_t images = is_whole ? part.images : 1, rows = images * lines * width;
+    for (int64_t i = part.image; i < part.image + part.images; i += images) {
+      for (int64_t d = part.first[0]; d < part.last[0]; ++d) {
+        for (int64_t h = part.first[1]; h < part.last[1]; h += lines) {
+          const int64_t at =
+              i * out_.batch_step + d * out_.step[0] + h * out_.step[1] + part.first[2] * step;
+          run_on_block(*epilogue_, out_.data + at + col, step, at / step, rows, col, last - first);
+        }
+      }
+    }
   }
 
   int64_t list_bytes() const {
@@ -382,6 +405,7 @@ class TapConv {
   TapAxis axes_[kSpace];
   TapTable table_[kSpace];
   int64_t groups_, in_channels_, out_channels_, panels_, taps_;
+  const Epilogue* epilogue_;
   int64_t images_, pitch_;  // images side by side in a tile; from one's channels to the next one's
   int64_t part_[kSpace], part_panels_;  // a task's outputs along each axis, and panels
   int64_t parts_[kSpace], panel_parts_, tasks_;

@@ -27,6 +27,8 @@ void matmul_amx(const View& out, const View& a, const View& b);  // avx512 only
 void matmul_then_amx(const TileProgram& program, const View* const* operands);
 
 void conv(const View& out, const View& x, const View& w, const ConvWindow& window);
+void conv_then(const TileProgram& program, const View* const* operands, const int64_t* shape,
+               const ConvWindow& window);
 void conv_by_data(const View& out, const View& y, const View& w, const ConvWindow& window);
 void conv_by_weight(const View& out, const View& x, const View& y, const ConvWindow& window);
 

@@ -26,6 +26,7 @@ constexpr KernelTable table = {
     .matmul = matmul,
     .matmul_then = matmul_then,
     .conv = conv,
+    .conv_then = conv_then,
     .conv_by_data = conv_by_data,
     .conv_by_weight = conv_by_weight,
     .attention = attention,

@@ -178,6 +178,17 @@ class Backend(Protocol):
     ) -> None:  # fmt: skip
         """out = y: at each output, the sum of x w over the taps and channels that it meets."""
 
+    def conv_then(
+        self, program: TypedProgram, outs: Sequence[Operand], x: Operand, w: Operand,
+        shape: Steps, stride: Steps, padding: Steps, dilation: Steps, groups: int,
+        ins: Sequence[Operand] = (),
+    ) -> None:  # fmt: skip
+        """Run an elementwise program whose first input is y in float32, of this `shape`, as a
+        matrix of positions by channels (N P..., O).
+
+        Its outputs have that matrix's shape, its other inputs, `ins`, broadcast to it. The results
+        are those of conv, then run, in every bit; y itself is not stored."""
+
     def conv_by_data(
         self, out: Operand, y: Operand, w: Operand,
         stride: Steps, padding: Steps, dilation: Steps, groups: int,

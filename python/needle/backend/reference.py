@@ -379,6 +379,18 @@ def conv(
         store(out, total.reshape(out.shape))
 
 
+def conv_then(
+    program: TypedProgram, outs: Sequence[Operand], x: Operand, w: Operand,
+    shape: Steps, stride: Steps, padding: Steps, dilation: Steps, groups: int,
+    ins: Sequence[Operand] = (),
+) -> None:  # fmt: skip
+    images = Owned(shape, program.inputs[0])
+    conv(images, x, w, stride, padding, dilation, groups)
+    matrix = Owned(outs[0].shape, program.inputs[0])
+    store(matrix, load(images).reshape(matrix.shape))
+    run(program, outs, (matrix, *ins), 0)
+
+
 def conv_by_data(
     out: Operand, y: Operand, w: Operand,
     stride: Steps, padding: Steps, dilation: Steps, groups: int,

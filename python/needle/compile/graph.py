@@ -24,7 +24,7 @@ INPUT, STATE, CONSTANT, HOST, COUNTERS, COMPUTED = (
 
 
 # Kernels whose first argument is a tile program.
-PROGRAM_KERNELS = frozenset({"run", "run_each", "matmul_then"})
+PROGRAM_KERNELS = frozenset({"run", "run_each", "matmul_then", "conv_then"})
 RUN_C = "run_c"  # the kernel whose first argument is a C function of the user's
 
 

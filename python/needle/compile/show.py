@@ -93,7 +93,8 @@ def flops(node: Node) -> int:
     if node.kernel in ("matmul", "matmul_then"):
         return 2 * node.outs[0].size * node.ins[0].shape[-1]
     if node.kernel.startswith("conv") and len(node.ins) > 1:
-        is_forward, by_weight = node.kernel == "conv", node.kernel == "conv_by_weight"
+        is_forward = node.kernel in ("conv", "conv_then")
+        by_weight = node.kernel == "conv_by_weight"
         y = node.outs[0] if is_forward else node.ins[1 if by_weight else 0]
         weights = node.outs[0] if by_weight else node.ins[1]
         return 2 * y.size * weights.size // max(weights.shape[-1], 1)

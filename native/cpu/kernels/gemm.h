@@ -94,8 +94,9 @@ constexpr int64_t kMostPacked = int64_t{1} << 20;
 //     rows that make so few tiles are one, which packs B itself: 128 x 640 x 10000 (TN) 81, with
 //     two tiles 76; on two cores 155 and 122
 constexpr int64_t kFewTiles = 2;
-constexpr int64_t kTaskWork = 1 << 20;  // multiplications worth a task, until there are kTasks
+constexpr int64_t kTaskWork = 1 << 20;  // multiplications worth a task, until there are kTasks,
 constexpr int64_t kTasks = 16;
+constexpr int64_t kWorkForTwo = 1 << 18;  // and those worth two
 constexpr int64_t kSmallMatrix = 1 << 17;  // elements read in place,
 constexpr int64_t kFewUses = 64;           // and for so few rows or cols; but for a B
 //     whose rows, so many bytes apart, share few sets of the first-level cache: packed
@@ -198,7 +199,8 @@ class Gemm {
 
   // Halves the longer side until there are tasks enough.
   void cut_tiles() {
-    const int64_t tasks = min_of(kTasks, p_.m * p_.n * p_.k / kTaskWork);
+    const int64_t work = p_.m * p_.n * p_.k;
+    const int64_t tasks = max_of(work >= kWorkForTwo ? 2 : 1, min_of(kTasks, work / kTaskWork));
     tile_rows_ = even_part(p_.m, p_.m <= kFewTiles * kTileRows ? p_.m : kTileRows, height_);
     tile_cols_ = even_part(p_.n, kTileCols, width_);
     while (ceil_div(p_.m, tile_rows_) * ceil_div(p_.n, tile_cols_) < tasks) {

@@ -279,29 +279,29 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 class ReLU(Elementwise):
-    """y = max(x, 0),  dy/dx = 1 where x > 0, else 0"""
+    """y = max(x, 0),  dy/dx = 1 where x > 0, which is where y > 0, else 0"""
 
     kernel = "relu"
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return ReLUGradient()(out_grad, node.inputs[0])
+        return ReLUGradient()(out_grad, node)  # y is there for the next layer, x for nobody else
 
 
 class ReLUGradient(FusedOp):
-    """dx = g where x > 0, else 0"""
+    """dx = g where y > 0, else 0"""
 
     elementwise = True
 
-    def compute(self, g: Any, x: Any) -> Any:
-        return F.run(relu_gradient, g, x)
+    def compute(self, g: Any, y: Any) -> Any:
+        return F.run(relu_gradient, g, y)
 
-    def definition(self, g: Any, x: Any) -> Any:
-        return where(greater(x, 0), g, 0)
+    def definition(self, g: Any, y: Any) -> Any:
+        return where(greater(y, 0), g, 0)
 
 
 @program
-def relu_gradient(g: Value, x: Value) -> Value:
-    return tp.where(x > 0, g, 0.0)
+def relu_gradient(g: Value, y: Value) -> Value:
+    return tp.where(y > 0, g, 0.0)
 
 
 def relu(x: Tensor) -> Tensor:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from .. import config
 from ..backend import cpu_numpy
 from ..backend.reference import Handle, view
 from ..dtype import bfloat16, dtype_of
 from .array import NDArray, make_view
 from .layout import compact_strides
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def wrap(array: np.ndarray[Any, Any]) -> NDArray:
@@ -72,3 +75,8 @@ def over_numpy(function: Callable[..., Any]) -> Any:
         return _deep(lambda v: unwrap(v) if isinstance(v, NDArray) else v, result)
 
     return wrapped
+
+
+def array_function(function: F) -> F:
+    """Let a function take and return NumPy arrays when those are the tensors' arrays."""
+    return over_numpy(function) if config.BACKEND == "np" else function

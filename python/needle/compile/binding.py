@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import autograd
 from .._native import empty as empty_buffer, hold_arrays, take_gradients, take_homes
-from ..autograd import Tensor, TensorOp
+from ..autograd import Tensor, TensorOp, TensorTuple
 from ..dtype import int64
 from ..ndarray import mutation
 from ..ndarray.array import NDArray, make_view
@@ -83,6 +83,9 @@ class Binding:
         counters = trace.counters
         self.counter_slot = None if counters is None else plan.slots.get(counters)
         self.writes_in_place = any(o.kind in (MEMORY, WRITTEN) for o in trace.outputs)
+        self.can_clash = bool(self.writes_in_place or trace.without_grad or trace.changed)
+        self.results = leaves(trace.result)
+        self.is_single = not isinstance(trace.result, (dict, tuple, list, TensorTuple))
         self.seen = -1  # changes of what is known that the template has
         self._sort_outputs()
 
@@ -118,6 +121,8 @@ class Binding:
 
     def check(self, originals: list[Any]) -> None:
         """Raise if an argument is a tensor that the function also finds otherwise, and changes."""
+        if not self.can_clash:
+            return
         trace = self.trace
         for i in trace.without_grad:
             if grad_of(originals[i]) is not None:
@@ -192,15 +197,14 @@ class Binding:
     def outputs(self, buffers: list[Any]) -> list[tuple[int, Any]]:
         """Give the results memory; those that got new memory, and that memory."""
         made: list[tuple[int, Any]] = []
-        places = [
-            (self.homed[k], self.homes[k][0])
-            for k in take_homes(self.homes, self.known.arrays, buffers)
-        ]
-        places += [
-            (self.gradients[k], self.owners[k][0])
-            for k in take_gradients(self.owners, self.given, buffers)
-        ]
-        for i, slot in (*places, *self.fresh):
+        places = self.fresh
+        if self.homes:
+            taken = take_homes(self.homes, self.known.arrays, buffers)
+            places = [(self.homed[k], self.homes[k][0]) for k in taken] + places
+        if self.owners:
+            taken = take_gradients(self.owners, self.given, buffers)
+            places = [(self.gradients[k], self.owners[k][0]) for k in taken] + places
+        for i, slot in places:
             buffers[slot] = self._new(i)
             made.append((i, buffers[slot]))
         return made
@@ -214,7 +218,7 @@ class Binding:
     def deliver(self, made: list[tuple[int, Any]], originals: list[Any]) -> Any:
         """Put every result where it belongs; gives what the function returns."""
         trace = self.trace
-        results = leaves(trace.result)
+        results = self.results.copy()
         for i, handle in made:
             output, x = trace.outputs[i], self.plan.results[i]
             array = make_view(x.shape, x.strides, x.offset, x.dtype, output.device, handle)
@@ -227,7 +231,7 @@ class Binding:
                 autograd.after_write(cell.tensor())
         for tensor in trace.cleared:
             set_grad(tensor, None)
-        return with_leaves(trace.result, results)
+        return results[0] if self.is_single else with_leaves(trace.result, results)
 
     def _give(
         self, i: int, output: Output, array: NDArray, results: list[Any], originals: list[Any]

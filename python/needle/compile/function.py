@@ -49,8 +49,23 @@ class Call:
         self._positions: dict[int, int] | None = None if apart else {}  # by id
         self.arrays: list[NDArray] = []
         self.originals: list[Any] = []
-        self.types: list[ArgumentType | None] = []
-        self.key: Hashable = (self._enter(args), self._enter(kwargs), is_grad_enabled())
+        self._kinds: list[tuple[Any, ...] | None] = []  # of all leaves; None is a fixed value
+        given = (tuple, *map(self._enter, args))
+        self.key: Hashable = (given, self._enter(kwargs) if kwargs else (), is_grad_enabled())
+
+    @property
+    def types(self) -> list[ArgumentType | None]:
+        """What each leaf is to a trace; None is a fixed value."""
+        arrays = iter(self.arrays)
+        found: list[ArgumentType | None] = []
+        for kind in self._kinds:
+            if kind is None:
+                found.append(None)
+                continue
+            _, shape, dtype, _, grad, same_as = kind
+            device, is_tensor = next(arrays).device, grad is not None
+            found.append(ArgumentType(shape, dtype, device, bool(grad), is_tensor, same_as))
+        return found
 
     def _enter(self, tree: Any) -> Hashable:
         if isinstance(tree, Tensor):
@@ -64,7 +79,7 @@ class Call:
             return (type(tree), *map(self._enter, tree))
         if isinstance(tree, dict):
             return (dict, *((k, self._enter(v)) for k, v in tree.items()))
-        self.types.append(None)
+        self._kinds.append(None)
         try:
             hash(tree)
         except TypeError:
@@ -75,20 +90,15 @@ class Call:
         return (type(tree), tree, str(tree) if isinstance(tree, float) else None)
 
     def _add(self, original: Any, data: NDArray, requires_grad: bool | None) -> Hashable:
-        compact = data if data.is_compact() else data.copy()
-        is_tensor = requires_grad is not None
         same_as = None
         if self._positions is not None:
             first = self._positions.setdefault(id(original), len(self.arrays))
             same_as = None if first == len(self.arrays) else first
-        self.arrays.append(compact)
+        self.arrays.append(data if data.is_compact() else data.copy())
         self.originals.append(original)
-        self.types.append(
-            ArgumentType(
-                data.shape, data.dtype, data.device, bool(requires_grad), is_tensor, same_as
-            )
-        )
-        return ("array", data.shape, data.dtype, data.device.name, requires_grad, same_as)
+        kind = ("array", data.shape, data.dtype, data.device.name, requires_grad, same_as)
+        self._kinds.append(kind)
+        return kind
 
 
 class Jitted:

@@ -260,6 +260,8 @@ class TensorTuple(Value):
 
     def tuple(self) -> tuple[Any, ...]:
         """The elements as a Python tuple of tensors."""
+        if self.op is None and self.cached_data is not None and not self.requires_grad:
+            return tuple([Tensor.make_const(data) for data in self.cached_data])
         return tuple(self[i] for i in range(len(self)))
 
     def __iter__(self) -> Iterator[Any]:

@@ -14,6 +14,7 @@ kernels without a copy.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from .. import _native, config
 from ..backend import BackendDevice, cpu_numpy, reference
 from ..backend.null import is_null, null_of
-from ..backend.program import Program
+from ..backend.program import Program, TypedProgram
 from ..backend.protocol import WIDENED
 from ..dtype import (
     DType,
@@ -61,6 +62,8 @@ from .movement import (
     same_device as same_device,
     squeeze as squeeze,
 )
+
+Arrays = tuple[NDArray, ...]
 
 # Elementwise ------------------------------------------------------------------------------------
 
@@ -334,39 +337,56 @@ def run(program: Program, *arrays: NDArray, axes: Shape = ()) -> Any:
 
     The row is made of `axes`, which count from 0 in the broadcast shape and are in order. Row
     values have size 1 there, column values on all other axes."""
-    device, shape = arrays[0].device, arrays[0].shape
+    device = arrays[0].device
     for other in arrays[1:]:
         if other.device is not device:
             same_device(program.name, *arrays)
-        if other.shape != shape:
-            shape = layout.broadcast_shapes(program.name, shape, other.shape)
-    typed = program.for_dtypes(tuple([a.dtype for a in arrays]))
-    shapes = {"full": shape, "scalar": ()}
-    if axes or program.outputs != ("full",):
-        shapes["row"] = layout.reduced_shape(shape, axes, True)
-        kept = tuple([i for i in range(len(shape)) if i not in axes])
-        shapes["column"] = layout.reduced_shape(shape, kept, True)
-    outs = tuple(
-        [
-            empty_like(shapes[kind], dtype, device, *arrays)
-            for kind, dtype in zip(program.outputs, typed.outputs, strict=True)
-        ]
-    )
-    first = len(shape) - len(axes)
-    if axes and axes[0] != first:
-        order = (*kept, *axes)
-        views = [_turned(a, order) for a in (*outs, *arrays)]
-        near = [empty(v.shape, v.dtype, device) if _lies_across(v) else v for v in views]
-        for view, own in zip(views[len(outs) :], near[len(outs) :], strict=True):
-            if own is not view:
-                device.mod.copy(own, view)
-        device.mod.run(typed, near[: len(outs)], near[len(outs) :], len(axes))
-        for view, own in zip(views[: len(outs)], near, strict=False):
-            if own is not view:
-                device.mod.copy(view, own)
-    else:
+    find = _form_of_run if device.mod is _native else _form_of_run.__wrapped__
+    shapes, dtypes = tuple([a.shape for a in arrays]), tuple([a.dtype for a in arrays])
+    typed, forms, order = find(program, shapes, dtypes, axes)
+    outs = tuple([empty_like(shape, dtype, device, *arrays) for shape, dtype in forms])
+    if order is None:
         device.mod.run(typed, outs, arrays, len(axes))
+    else:
+        _run_turned(typed, outs, arrays, order, len(axes))
     return outs[0] if len(outs) == 1 else outs
+
+
+@lru_cache(maxsize=1024)
+def _form_of_run(
+    program: Program, shapes: tuple[Shape, ...], dtypes: tuple[DType, ...], axes: Shape
+) -> tuple[TypedProgram, list[tuple[Shape, DType]], Shape | None]:
+    """What `run` needs to know of its arrays: the program for their dtypes, its outputs' shapes and
+    dtypes, and the order that brings `axes` to the end, if they are not there."""
+    shape = shapes[0]
+    for other in shapes[1:]:
+        if other != shape:
+            shape = layout.broadcast_shapes(program.name, shape, other)
+    typed = program.for_dtypes(dtypes)
+    kept = tuple([i for i in range(len(shape)) if i not in axes])
+    by_kind = {
+        "full": shape,
+        "scalar": (),
+        "row": layout.reduced_shape(shape, axes, True),
+        "column": layout.reduced_shape(shape, kept, True),
+    }
+    forms = [(by_kind[k], d) for k, d in zip(program.outputs, typed.outputs, strict=True)]
+    return typed, forms, (*kept, *axes) if axes and axes[0] != len(kept) else None
+
+
+def _run_turned(
+    typed: TypedProgram, outs: Arrays, arrays: Arrays, order: Shape, inner: int
+) -> None:
+    device = outs[0].device
+    views = [_turned(a, order) for a in (*outs, *arrays)]
+    near = [empty(v.shape, v.dtype, device) if _lies_across(v) else v for v in views]
+    for view, own in zip(views[len(outs) :], near[len(outs) :], strict=True):
+        if own is not view:
+            device.mod.copy(own, view)
+    device.mod.run(typed, near[: len(outs)], near[len(outs) :], inner)
+    for view, own in zip(views[: len(outs)], near, strict=False):
+        if own is not view:
+            device.mod.copy(view, own)
 
 
 def _lies_across(a: NDArray) -> bool:

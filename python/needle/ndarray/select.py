@@ -218,6 +218,8 @@ def written_last(shape: Shape, index: Any, like: NDArray) -> NDArray:
 
 def has_overlap(a: NDArray) -> bool:
     """Do several elements share one place in memory (a broadcast view)?"""
+    if 0 not in a.strides:
+        return False
     return a.size > 0 and any(
         n > 1 and step == 0 for n, step in zip(a.shape, a.strides, strict=True)
     )
@@ -260,6 +262,14 @@ def take_along(a: NDArray, index: NDArray, axis: int) -> NDArray:
     indices = _along("gather", a, index, axis)
     out = empty(index.shape, a.dtype, a.device)
     _gather("gather", out, a, indices, tuple(range(a.ndim)))
+    return out
+
+
+@array_function
+def take(a: NDArray, index: NDArray) -> NDArray:
+    """a[index] for an array of one axis and an index of int64."""
+    out = empty(index.shape, a.dtype, a.device)
+    _gather("take", out, a, (index,), (0,))
     return out
 
 

@@ -197,9 +197,9 @@ def _zero_for(x: Any, ids: Any, axis: int, ignored: int | None = None) -> Any:
     negative ones do not count from the end. Takes from a view of one zero, not from x itself."""
     classes = x.shape[axis]
     checked = F.run(places(classes, ignored), ids)
-    zeros = F.broadcast_to(F.full_like(x, 0, shape=(1,) * x.ndim), x.shape)
+    zeros = F.broadcast_to(F.full_like(x, 0, shape=(1,)), (classes,))
     try:
-        return select.take_along(zeros, checked, axis)
+        return select.take(zeros, checked)
     except IndexError:
         raise IndexError(
             f"[cross_entropy] expected class ids from 0 to {classes - 1}, got "

@@ -52,6 +52,7 @@ def programs() -> Iterator[tuple[str, TypedProgram]]:
     yield "cross_entropy", forward.for_dtypes((full, ids, full))
     backward = loss.mean_cross_entropy_gradient(-100)
     yield "cross_entropy_gradient", backward.for_dtypes((full, ids, full, full, full, full))
+    yield "gelu", activation.gelu_program.for_dtypes((full,))
     yield "gelu_gradient", activation.gelu_gradient.for_dtypes((full, full))
     yield from rules()
 

@@ -202,6 +202,13 @@ constexpr Line cross_entropy_gradient[] = {
     store(0, f32, full, 17),                            // %18
 };
 
+// gelu_program(x)
+constexpr Line gelu[] = {
+    load(0, f32, full),                                 // %0
+    unary(UnaryOp::gelu, f32, full, 0),                 // %1
+    store(0, f32, full, 1),                             // %2
+};
+
 // gelu_gradient(g, x)
 constexpr Line gelu_gradient[] = {
     load(0, f32, full),                                 // %0
@@ -322,4 +329,4 @@ constexpr Line sgd_momentum[] = {
 
 }  // namespace needle::frozen
 
-#define NEEDLE_FROZEN_PROGRAMS(X) X(softmax) X(softmax_gradient) X(log_softmax) X(log_softmax_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) X(cross_entropy) X(cross_entropy_gradient) X(gelu_gradient) X(adam) X(adam_w) X(sgd) X(sgd_momentum)
+#define NEEDLE_FROZEN_PROGRAMS(X) X(softmax) X(softmax_gradient) X(log_softmax) X(log_softmax_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) X(cross_entropy) X(cross_entropy_gradient) X(gelu) X(gelu_gradient) X(adam) X(adam_w) X(sgd) X(sgd_momentum)

@@ -31,6 +31,10 @@ struct FrozenCall {
 };
 constexpr int kMostKept = 4;
 
+// Elements that are asked for while those so far in front of them are computed: the hardware's own
+// prefetching ends at each page. Layer norm of 4096 x 1024 took 1.4 ms without and 1.2 ms with it.
+constexpr int64_t kAhead = 512;
+
 // Computes rows first to last - 1.
 using FrozenFn = void (*)(const FrozenCall& call, int64_t first, int64_t last);
 
@@ -344,7 +348,9 @@ class FrozenRows {
       return;
     }
     if constexpr (i.opcode == Opcode::load) {
-      values[n] = lanes.load(place<float>(kOutputs + i.operand) + j);
+      const float* const x = place<float>(kOutputs + i.operand) + j;
+      if constexpr (phase == 0) __builtin_prefetch(x + kAhead);
+      values[n] = lanes.load(x);
     } else if constexpr (i.opcode == Opcode::unary) {
       values[n] = apply_unary<static_cast<UnaryOp>(i.function)>(values[a]);
     } else if constexpr (i.opcode == Opcode::binary) {

@@ -21,14 +21,13 @@ from typing import Any
 import numpy as np
 from limits import sum_bandwidth
 from peer import torch
-from timing import RESULTS, store
+from timing import RESULTS, SETTLE, store
 
 import needle as ndl
 
 SHAPES = ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50_257))
 BYTES = {"float32": 4, "bfloat16": 2, "int8": 1}
 BEYOND_CACHES = 100e6  # bytes of weights
-REST = 0.02  # seconds
 
 Call = Callable[[], Any]
 
@@ -72,7 +71,7 @@ def measure(works: dict[str, tuple[Call, float]], seconds: float) -> dict[str, f
     end = time.perf_counter() + seconds * len(works)
     while time.perf_counter() < end or len(rates["needle int8"]) < 3:
         for name, (call, size) in works.items():
-            time.sleep(REST)  # the other library's threads spin for a while
+            time.sleep(SETTLE)  # the other library's threads spin for a while
             call()
             begin = time.perf_counter()
             call()

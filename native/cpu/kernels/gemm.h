@@ -92,11 +92,12 @@ constexpr int64_t kThinDepth = 24, kThinRows = 2 * kRows;
 constexpr int64_t kTileRows = 12 * kRows, kTileCols = 1024;
 constexpr int64_t kMostPacked = int64_t{1} << 20;
 //     rows that make so few tiles are one, which packs B itself: 128 x 640 x 10000 (TN) 81, with
-//     two tiles 76; on two cores 155 and 122
+//     two tiles 76; on two cores 155 and 122. Its rows stay together if that leaves half the tasks:
+//     128 x 3072 x 768 (two cores) 156, cut 137
 constexpr int64_t kFewTiles = 2;
 constexpr int64_t kTaskWork = 1 << 20;  // multiplications worth a task, until there are kTasks,
 constexpr int64_t kTasks = 16;
-constexpr int64_t kWorkForTwo = 1 << 18;  // and those worth two
+constexpr int64_t kWorkForTwo = 1 << 18;   // and those worth two
 constexpr int64_t kSmallMatrix = 1 << 17;  // elements read in place,
 constexpr int64_t kFewUses = 64;           // and for so few rows or cols; but for a B
 //     whose rows, so many bytes apart, share few sets of the first-level cache: packed
@@ -165,13 +166,13 @@ class Gemm {
       : p_(product), epilogue_(epilogue) {
     height_ = even_part(p_.m, kRows);
     width_ = block_cols<T>(height_);
-    cut_tiles();
     const bool is_small_a = p_.m * p_.k <= kSmallMatrix || p_.n <= kFewUses;
     const bool shares_sets = p_.m > kFewUses && p_.b.row_stride % kSharedSets == 0;
     const bool is_small_b = p_.k * p_.n <= kSmallMatrix && !shares_sets;
     reads_a_ = p_.a.source.is_plain && (is_small_a || p_.a.col_stride == kSize);
     reads_b_ = p_.b.source.is_plain && p_.b.col_stride == kSize && (is_small_b || p_.m <= kFewUses);
     has_rows_of_a_ = length_of(p_.a.col_stride) <= length_of(p_.a.row_stride);
+    cut_tiles();
     packs_b_first_ = !reads_b_ && tile_rows_ < p_.m;
     const bool is_thin = reads_b_ && !is_small_b && p_.m <= kThinRows;
     depth_ = even_part(p_.k, is_thin ? kThinDepth : reads_b_ ? kDepthInPlace<T> : kDepth<T>);
@@ -201,9 +202,12 @@ class Gemm {
   void cut_tiles() {
     const int64_t work = p_.m * p_.n * p_.k;
     const int64_t tasks = max_of(work >= kWorkForTwo ? 2 : 1, min_of(kTasks, work / kTaskWork));
+    const auto is_enough = [&](int64_t count) {
+      return count >= tasks || (2 * count >= tasks && !reads_b_ && tile_rows_ >= p_.m);
+    };
     tile_rows_ = even_part(p_.m, p_.m <= kFewTiles * kTileRows ? p_.m : kTileRows, height_);
     tile_cols_ = even_part(p_.n, kTileCols, width_);
-    while (ceil_div(p_.m, tile_rows_) * ceil_div(p_.n, tile_cols_) < tasks) {
+    while (!is_enough(ceil_div(p_.m, tile_rows_) * ceil_div(p_.n, tile_cols_))) {
       if (tile_cols_ <= width_ && tile_rows_ <= height_) return;
       if (tile_cols_ > tile_rows_ && tile_cols_ > width_) {
         tile_cols_ = even_part(tile_cols_, tile_cols_ / 2, width_);
@@ -244,7 +248,7 @@ class Gemm {
     const int64_t rows = min_of(tile_rows_, p_.m - row), cols = min_of(tile_cols_, cols_ - col);
     const int64_t a_size = reads_a_ ? 0 : ceil_div(rows, kRows) * kRows * depth_;
     const int64_t b_size = reads_b_ || packs_b_first_ ? 0 : depth_ * width_;
-    const bool packs_rows_of_b = b_size > 0 && p_.b.col_stride == kSize;
+    const bool packs_rows_of_b = b_size > 0 && length_of(p_.b.col_stride) <= kSize;
     const int64_t sums = p_.out.is_plain ? 0 : rows * cols;
     const Workspace workspace((a_size + b_size + sums) * kSize, kept_by_task);
     T* const copied_a = workspace.as<T>();

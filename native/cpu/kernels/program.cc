@@ -162,8 +162,9 @@ class RowRun {
   void run() {
     int64_t tiles = pieces(outer_.cols(), rows_);
     for (int d = 0; d < outer_.ndim - 1; ++d) tiles *= outer_.shape[d];
-    int64_t grain = max_of(1, grain_of(p_) / max_of(1, rows_ * length_));
-    if (p_.columns.count > 0) grain = max_of(grain, ceil_div(tiles, kMaxPieces));
+    const bool has_columns = p_.columns.count > 0;  // each piece has sums of its own to add up
+    int64_t grain = max_of(1, (has_columns ? kGrain : grain_of(p_)) / max_of(1, rows_ * length_));
+    if (has_columns) grain = max_of(grain, ceil_div(tiles, kMaxPieces));
     const int64_t n_pieces = ceil_div(tiles, grain);
     const int64_t columns = p_.columns.count * length_;
     Scratch<4096> scratch(max_of(1, n_pieces) * columns * 8);

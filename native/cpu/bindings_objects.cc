@@ -192,7 +192,7 @@ PyObject* init_node(PyObject* self, PyObject* const* arguments, Py_ssize_t count
 }
 
 // node.shape and node.dtype: the data's own, or in lazy mode those of what stands for it.
-PyObject* get_fact(PyObject* self, PyObject* ArrayFields::*field, const char* name) {
+PyObject* get_fact(PyObject* self, PyObject* ArrayFields::* field, const char* name) {
   PyObject* const data = reinterpret_cast<NodeFields*>(self)->cached_data;
   if (data != nullptr && data != Py_None) {
     const ArrayFields* const array = array_fields(data);

@@ -192,10 +192,13 @@ except KeyboardInterrupt:
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout.readline().strip() == "started"
-    time.sleep(0.3)  # for the kernel to begin
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    try:
+        assert process.stdout.readline().strip() == "started"
+        time.sleep(0.3)  # for the kernel to begin
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert output.strip() == "interrupted", errors
 
 

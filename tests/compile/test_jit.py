@@ -741,8 +741,6 @@ def test_other_threads_compute_while_one_traces():
     assert found == [[2.0, 4.0]]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_goes_on():
     # A process of its own: other tests import JAX, which warns when its process forks.
     code = """

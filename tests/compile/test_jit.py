@@ -744,6 +744,7 @@ def test_other_threads_compute_while_one_traces():
 def test_a_forked_process_goes_on():
     # A process of its own: other tests import JAX, which warns when its process forks.
     code = """
+import os
 import needle as ndl
 f = ndl.jit(lambda x: (x @ x).sum())
 x = ndl.ones(300, 300)

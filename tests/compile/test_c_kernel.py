@@ -142,12 +142,24 @@ def test_export(tmp_path):
     np.testing.assert_allclose(y, 3 * x + np.exp(x), rtol=1e-6)
 
 
+def test_export_of_one_kernel_for_two_dtypes(tmp_path):
+    x = ndl.ones(3, 4)
+
+    def both(x):
+        return Axpy(2.0)(x, x), Axpy(2.0)(x.astype("float64"), x.astype("float64")), RowRange()(x)
+
+    ndl.export(both, x, path=tmp_path / "model.c")
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-c"]
+    subprocess.run([c_build.compiler(), *flags, "model.c"], cwd=tmp_path, check=True)
+
+
 def test_export_with_two_functions_of_one_name(tmp_path):
-    other = ndl.CKernel("axpy", ["x"], ["y"], "for (int64_t i = begin; i < end; i++) y[i] = 1;")
+    source = "for (int64_t i = begin; i < end; i++) out[i] = a + x[i] + y[i];"
+    other = ndl.CKernel("axpy", ["a", "x", "y"], ["out"], source)
 
     class Other(ndl.TensorOp):
         def compute(self, x):
-            return other(x)
+            return other(2.0, x, x)
 
     with pytest.raises(TypeError, match="two C functions have the name axpy"):
         ndl.export(lambda x: Axpy(2.0)(x, Other()(x)), ndl.ones(3), path=tmp_path / "model.c")
@@ -167,10 +179,43 @@ def test_mistakes_are_named():
         ndl.CKernel("a-b", [], ["y"], "")
     with pytest.raises(ValueError, match="different names"):
         ndl.CKernel("same", ["x"], ["x"], "")
+    with pytest.raises(TypeError, match=r"\[axpy\] expected a list of shapes.*got \(3,\)"):
+        AXPY(1.0, x, x, shapes=(3,))
+    with pytest.raises(TypeError, match="expected lists of names, got 'xy'"):
+        ndl.CKernel("text", "xy", ["z"], "")
+    with pytest.raises(c_build.BuildError, match=r"(?s)\[calls\].*nobody"):
+        ndl.CKernel("calls", ["x"], ["y"], "y[0] = nobody(x[0]);")(x)
     with pytest.raises(ValueError, match=r"\[run_c\] expected a count"):
         AXPY(1.0, x, x, count=-1)
     with pytest.raises(ValueError, match="one device"):
         AXPY(1.0, x, ndl.ones(3, device=ndl.cpu_numpy()).cached_data)
+
+
+@pytest.mark.parametrize("name", ["at", "shapes", "begin", "end", "int", "bool", "y_shape"])
+def test_names_that_the_c_function_has_already(name):
+    with pytest.raises(ValueError, match=rf"\['{name}'\] mean something else"):
+        ndl.CKernel("clash", [name], ["y"], "")
+
+
+@pytest.mark.parametrize("name", ["exp", "memcpy", "int", "at", "add_f32"])
+def test_a_kernel_may_have_any_name(name, tmp_path):
+    """Its function has a name of its own, also beside the functions of an exported program."""
+    kernel = ndl.CKernel(name, ["x"], ["y"], "for (int64_t i = begin; i < end; i++) y[i] = x[i];")
+
+    class Same(ndl.TensorOp):
+        def compute(self, x):
+            return kernel(x)
+
+    np.testing.assert_array_equal(Same()(ndl.ones(3)).numpy(), np.ones(3))
+    ndl.export(lambda x: (Same()(x) + 1).exp(), ndl.ones(3), path=tmp_path / "model.c")
+    subprocess.run([c_build.compiler(), "-std=c11", "-c", "model.c"], cwd=tmp_path, check=True)
+
+
+def test_numpy_numbers_are_numbers():
+    x = ndl.ones(3).cached_data
+    for number in (np.float32(0.5), np.float64(0.5)):
+        np.testing.assert_array_equal(AXPY(number, x, x).numpy(), np.full(3, 1.5))
+    np.testing.assert_array_equal(AXPY(np.int8(-2), x, x).numpy(), np.full(3, -1))
 
 
 def test_without_a_compiler(monkeypatch):

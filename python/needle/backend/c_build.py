@@ -23,7 +23,7 @@ from .. import _native, config
 COMPILERS = ("cc", "gcc", "clang")
 # Those of the native kernels (CMakeLists.txt): nothing that changes a result.
 COMMON = (
-    "-std=c11", "-O3", "-fPIC", "-shared", "-w",
+    "-std=c11", "-O3", "-fPIC", "-shared", "-Werror=implicit-function-declaration",
     "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
 )  # fmt: skip
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
@@ -60,7 +60,10 @@ def library(source: str, what: str = "jit") -> ctypes.CDLL:
     if not os.path.exists(path):
         _build(command, source, path, what)
     check_file(path)
-    return ctypes.CDLL(path)
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise BuildError(f"[{what}] the built program cannot be loaded: {error}") from None
 
 
 def _command(what: str) -> list[str]:

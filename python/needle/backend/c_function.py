@@ -18,18 +18,22 @@ PARAMETERS = "void *const *at, const int64_t *const *shapes, int64_t begin, int6
 
 
 class CFunction:
-    """void name(at, shapes, begin, end): the operands' memory and shapes, outputs first.
+    """void symbol(at, shapes, begin, end): the operands' memory and shapes, outputs first.
 
-    It is built when its address is first asked for; equal sources are built once per machine."""
+    `name` is what the user calls it, `header` comes before its `source`. It is built when its
+    address is first asked for; equal sources are built once per machine."""
 
-    def __init__(self, name: str, source: str):
+    def __init__(self, name: str, symbol: str, source: str, header: str = ""):
         self.name = name
+        self.symbol = symbol
         self.source = source
+        self.header = header
 
     def __repr__(self) -> str:
         return self.name
 
     @cached_property
     def address(self) -> int:
-        built = getattr(library(INCLUDES + self.source, self.name), self.name)
+        text = f"{INCLUDES}{self.header}\n{self.source}"
+        built = getattr(library(text, self.name), self.symbol)
         return ctypes.cast(built, ctypes.c_void_p).value or 0

@@ -114,15 +114,15 @@ class _Writer:
                 self.calls.append(f"  {{ void *const at[] = {{{at}}}; {call} }}")
 
     def _users(self, node: Node) -> None:
-        """A function that is C already. Its header may define what another's does, so each has
-        its name once."""
+        """A function that is C already, below its header, which several may share."""
         function, outs, ins, count = node.args
-        start = f"\nvoid {function.name}("
-        text = INCLUDES + function.source.replace(start, start.replace("void", "static void"))
+        start = f"static {function.source[: function.source.index('(')]}("
+        text = f"static {function.source}"
         if text not in self.functions:
-            if any(f"static void {function.name}(" in other for other in self.functions):
+            if any(other.startswith(start) for other in self.functions):
                 raise NotRendered(f"two C functions have the name {function.name}")
-            self.functions.append(text)
+            header = f"{INCLUDES}{function.header}\n"
+            self.functions += [text] if header in self.functions else [header, text]
         operands = (*outs, *ins)
         at = ", ".join(f"(void *)({self.pointer(x)})" for x in operands)
         shapes = ", ".join(
@@ -131,7 +131,7 @@ class _Writer:
         self.calls.append(
             f"  {{ void *const at[] = {{{at}}};\n"
             f"    const i64 *const shapes[] = {{{shapes}}};\n"
-            f"    {function.name}(at, shapes, 0, {count}); }}"
+            f"    {function.symbol}(at, shapes, 0, {count}); }}"
         )
 
     def _kernel(self, name: str, node: Node) -> None:

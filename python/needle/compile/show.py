@@ -60,7 +60,8 @@ def kernel_of(node: Node) -> Kernel:
     if name == LOOP:
         text = f"{text}\n{body_text(node)}"
     if name == RUN_C:
-        text = f"{text}\n{node.args[0].source}"
+        function = node.args[0]
+        text = "\n".join(filter(None, [text, function.header, function.source]))
     if name in (PYTHON, RUN_C):
         name = f"{name} {node.args[0]}"
     elif node.args and isinstance(node.args[0], str):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..backend.c_function import C_TYPES, PARAMETERS, CFunction
 from ..dtype import DType, dtype_of, float64, int64
 from .array import NDArray, empty, full
@@ -41,14 +43,7 @@ class CKernel:
         source: str,
         header: str = "",
     ):
-        for each in (name, *inputs, *outputs):
-            if not (each.isidentifier() and each.isascii()):
-                raise ValueError(f"[CKernel] expected names that C allows, got {each!r}.")
-        if len({*inputs, *outputs}) < len(inputs) + len(outputs) or not outputs:
-            raise ValueError(
-                f"[CKernel] {name}: expected different names for inputs and at least one output, "
-                f"got {list(inputs)} and {list(outputs)}."
-            )
+        _check_names(name, inputs, outputs)
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -77,24 +72,59 @@ class CKernel:
         its Python type."""
         found = self._functions.get(dtypes)
         if found is None:
-            found = self._functions[dtypes] = CFunction(self.name, self._text(dtypes))
+            types = (str(NUMBERS.get(dtype, dtype)) for dtype in dtypes)
+            symbol = "_".join(["user", self.name, *types])
+            source = self._text(symbol, dtypes)
+            found = self._functions[dtypes] = CFunction(self.name, symbol, source, self.header)
         return found
 
-    def _text(self, dtypes: tuple[Any, ...]) -> str:
-        lines = [f"{self.header}\nvoid {self.name}({PARAMETERS}) {{", "  (void)shapes;"]
+    def _text(self, symbol: str, dtypes: tuple[Any, ...]) -> str:
+        lines = [f"void {symbol}({PARAMETERS}) {{"]
         for k, (name, dtype) in enumerate(zip((*self.outputs, *self.inputs), dtypes, strict=True)):
             if dtype in NUMBERS:
                 kind = C_TYPES[NUMBERS[dtype]]
                 lines.append(f"  const {kind} {name} = *(const {kind} *)at[{k}];")
+                lines.append(f"  (void){name};")
                 continue
             kind = C_TYPES[dtype] if k < len(self.outputs) else f"const {C_TYPES[dtype]}"
             lines.append(f"  {kind} *restrict {name} = at[{k}];")
-            if f"{name}_shape" in self.source:
-                lines.append(f"  const int64_t *{name}_shape = shapes[{k}];")
+            lines.append(f"  const int64_t *{name}_shape = shapes[{k}];")
+            lines.append(f"  (void){name}, (void){name}_shape;")
         return "\n".join([*lines, f'#line 1 "{self.name}"', self.source, "}\n"])
 
 
 NUMBERS: dict[Any, DType] = {float: float64, int: int64, bool: int64}
+
+PARAMETER_NAMES = ("at", "shapes", "begin", "end")
+C_WORDS = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if
+    inline int long register restrict return short signed sizeof static struct switch typedef union
+    unsigned void volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary
+    _Noreturn _Static_assert _Thread_local bool true false NULL NAN INFINITY""".split()
+)
+
+
+def _check_names(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Names that can stand in the C function, each for one thing."""
+    if isinstance(inputs, str) or isinstance(outputs, str):
+        raise TypeError(
+            f"[CKernel] {name}: expected lists of names, got {inputs!r} and {outputs!r}."
+        )
+    names = (*inputs, *outputs)
+    for each in (name, *names):
+        if not (isinstance(each, str) and each.isidentifier() and each.isascii()):
+            raise ValueError(f"[CKernel] expected names that C allows, got {each!r}.")
+    taken = C_WORDS.union(PARAMETER_NAMES, (f"{each}_shape" for each in names))
+    if taken.intersection(names):
+        raise ValueError(
+            f"[CKernel] {name}: {sorted(taken.intersection(names))} mean something else in the C "
+            "function (a word of C, a shape, or one of at, shapes, begin, end); choose other names."
+        )
+    if len(set(names)) < len(names) or not outputs:
+        raise ValueError(
+            f"[CKernel] {name}: expected different names for inputs and at least one output, "
+            f"got {list(inputs)} and {list(outputs)}."
+        )
 
 
 @array_function
@@ -105,16 +135,22 @@ def _call(
     dtypes: Sequence[Any] | None,
     count: int | None,
 ) -> Any:
+    inputs = tuple(a.item() if isinstance(a, np.generic) else a for a in inputs)
     arrays = [a for a in inputs if isinstance(a, NDArray)]
     if len(inputs) != len(kernel.inputs) or not arrays:
         raise TypeError(
             f"[{kernel.name}] expected {len(kernel.inputs)} inputs ({', '.join(kernel.inputs)}), "
             f"arrays or numbers, one of them an array, got {len(inputs)}: "
-            f"{[type(a).__name__ for a in inputs]}."
+            f"{[type(a).__name__ for a in inputs]}; call it in an operator's compute."
         )
     same_device(kernel.name, *arrays)
     first = arrays[0]
     number = len(kernel.outputs)
+    if any(isinstance(s, int) for s in shapes or ()):
+        raise TypeError(
+            f"[{kernel.name}] expected a list of shapes, one for each of {number} outputs, got "
+            f"{shapes}; for one output, shapes=[(2, 3)]."
+        )
     shapes = [first.shape] * number if shapes is None else [tuple(s) for s in shapes]
     types = [first.dtype] * number if dtypes is None else [dtype_of(d) for d in dtypes]
     if not len(shapes) == len(types) == number:

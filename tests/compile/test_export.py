@@ -190,8 +190,51 @@ def test_damaged_files_are_refused(tmp_path):
     refused(lambda d: d["program"]["calls"].pop(0))
     refused(lambda d: d["program"]["values"].pop())
     refused(lambda d: d["program"]["programs"][0]["code"][0].__setitem__(0, "system"))
+    refused(lambda d: d["program"]["programs"][0]["code"][2].__setitem__(1, [2**64, 0]))
+    refused(lambda d: d["arguments"]["tuple"].pop(0))
+    refused(lambda d: d.update(arguments=7))
     refused(lambda d: None, tensors={})
     refused(lambda d: d.pop("gives"))
+
+
+def test_damage_of_any_depth_is_refused(tmp_path):
+    text = '{"version": 1, "program": ' + '{"list": [' * 100_000
+    safetensors.write_atomically(tmp_path / "f.needle", {}, {"needle.program": text})
+    with pytest.raises(ValueError, match="is no exported program"):
+        ndl.load_exported(tmp_path / "f.needle")
+
+
+@pytest.mark.parametrize("steps", [-1, 0, 5, 2**40, 2**70])
+def test_loops_of_other_lengths_are_refused(tmp_path, steps):
+    path = tmp_path / "f.needle"
+    ndl.export(lambda xs: ndl.scan(lambda y, x: (y + x, y), ndl.zeros(2), xs), ndl.ones(4, 2),
+               path=path)  # fmt: skip
+    tensors, metadata = safetensors.read(path)
+    document = json.loads(metadata["needle.program"])
+    (loop,) = [c["args"][0]["loop"] for c in document["program"]["calls"] if c["kernel"] == "loop"]
+    loop["steps"] = steps
+    safetensors.write_atomically(path, tensors, {"needle.program": json.dumps(document)})
+    with pytest.raises(ValueError, match="is no exported program"):
+        ndl.load_exported(path)
+
+
+def test_arguments_and_results_that_json_confuses(tmp_path):
+    path = tmp_path / "f.needle"
+    x = ndl.ones(2)
+    ndl.export(lambda d, scale: d["array"] * scale, {"array": x}, float("nan"), path=path)
+    assert np.isnan(ndl.load_exported(path)({"array": x}, float("nan")).numpy()).all()
+    ndl.export(lambda x, flag: x * 2 if flag is True else x, x, True, path=path)
+    assert ndl.load_exported(path)(x, True).tolist() == [2, 2]
+    with pytest.raises(TypeError, match="expected arguments"):
+        ndl.load_exported(path)(x, 1)
+    with pytest.raises(TypeError, match=r"\[export\] values of type set cannot be stored"):
+        ndl.export(lambda x: {"x": x, "names": {"a"}}, x, path=path)
+
+
+def test_numpy_mode_is_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(ndl.config, "BACKEND", "np")
+    with pytest.raises(TypeError, match="NEEDLE_BACKEND=np; unset it"):
+        ndl.export(lambda x: x, ndl.ones(2), path=tmp_path / "f.needle")
 
 
 # Standalone C ------------------------------------------------------------------------------------

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .. import config
 from .._native import empty as empty_buffer
-from ..autograd import Tensor
+from ..autograd import Tensor, TensorTuple
 from ..backend import cpu
+from ..dtype import dtype_of
 from ..io import safetensors
 from ..ndarray.array import make_view
 from ..tree import map_leaves
@@ -41,6 +44,8 @@ def export(
         ndl.export(lambda x: model(x), example, path="model.needle")
         y = ndl.load_exported("model.needle")(x)
     """
+    if config.BACKEND == "np":
+        raise NotStored("[export] expected the native core, found NEEDLE_BACKEND=np; unset it.")
     compiled = function if isinstance(function, Jitted) else Jitted(function)
     call = Call(example, kw, apart=True)
     program = compiled._find(call, example, kw)
@@ -95,21 +100,30 @@ def _types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         found = Call((leaf,), {}).types[0]
         if found is not None:
             return {"array": [list(found.shape), str(found.dtype)]}
-        if leaf is None or isinstance(leaf, (bool, int, float, str)):
-            return leaf
-        raise NotStored(f"[export] arguments of type {type(leaf).__name__} cannot be stored.")
+        return _plain(leaf)
 
-    return _nest(map_leaves(describe, (list(args), kwargs)), is_leaf=lambda x: "array" in x)
+    return _nest((list(args), kwargs), describe)
 
 
-def _nest(tree: Any, is_leaf: Callable[[Any], bool] = lambda x: False) -> Any:
-    """Nested tuples, lists and dicts in JSON."""
-    if isinstance(tree, dict) and not is_leaf(tree):
-        return {"dict": [[k, _nest(v, is_leaf)] for k, v in tree.items()]}
+def _plain(leaf: Any) -> Any:
+    if leaf is None or isinstance(leaf, (bool, int, float, str)):
+        return leaf
+    raise NotStored(
+        f"[export] values of type {type(leaf).__name__} cannot be stored; expected tensors, "
+        "numbers, text and None in tuples, lists and dicts."
+    )
+
+
+def _nest(tree: Any, leaf: Callable[[Any], Any] = _plain) -> Any:
+    """Nested tuples, lists and dicts in JSON, with something in the place of their leaves."""
+    if isinstance(tree, TensorTuple):
+        tree = tree.tuple()
+    if isinstance(tree, dict):
+        return {"dict": [[k, _nest(v, leaf)] for k, v in tree.items()]}
     if isinstance(tree, (tuple, list)):
         kind = "tuple" if isinstance(tree, tuple) else "list"
-        return {kind: [_nest(item, is_leaf) for item in tree]}
-    return tree
+        return {kind: [_nest(item, leaf) for item in tree]}
+    return leaf(tree)
 
 
 def _unnest(json: Any) -> Any:
@@ -145,7 +159,7 @@ class Exported:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = _types(args, kwargs)
-        if given != self.arguments:
+        if json.dumps(given) != json.dumps(self.arguments):  # as text: 1 is not True, nan is nan
             raise TypeError(
                 f"[load_exported] expected arguments {_words(self.arguments)}, got {_words(given)}."
             )
@@ -183,7 +197,7 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
     try:
         document = json.loads(metadata[KEY])
         if document["version"] != VERSION:
-            raise GraphError(f"it has version {document['version']}, expected {VERSION}")
+            raise GraphError(f"it has version {document['version']!r}, expected {VERSION}")
         graph, given = read_graph(document["program"])
         weights = {given[int(name[1:])]: tensor for name, tensor in tensors.items()}
         for value, tensor in weights.items():
@@ -193,9 +207,24 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
         missing = set(given) - set(weights) - set(document["takes"])
         if missing:
             raise GraphError(f"the weights {sorted(map(str, missing))} are missing")
+        if _count_arrays(document["arguments"]) != len(document["takes"]):
+            raise GraphError("it takes other arrays than its arguments have")
         return Exported(graph, weights, document)
-    except (GraphError, KeyError, ValueError, TypeError, IndexError) as error:
-        raise ValueError(f"[load_exported] {path} is no exported program: {error}.") from None
+    except Exception as error:  # whatever a damaged file leads to
+        missing_key = isinstance(error, KeyError)
+        problem = f"{error} is not in it" if missing_key else str(error) or type(error).__name__
+        raise ValueError(f"[load_exported] {path} is no exported program: {problem}.") from None
+
+
+def _count_arrays(nest: Any) -> int:
+    """The arrays among arguments; each must have a shape and a dtype."""
+    if not isinstance(nest, dict):
+        return 0
+    ((kind, items),) = nest.items()
+    if kind == "array":
+        shape, dtype = items
+        return int(math.prod(shape) >= 0 and dtype_of(dtype) is not None)
+    return sum(_count_arrays(item[1] if kind == "dict" else item) for item in items)
 
 
 def _write_c(program: Program, call: Call, path: Path) -> None:

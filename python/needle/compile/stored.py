@@ -188,8 +188,8 @@ def _read_loop(json: Json) -> Loop:
     body, given = _read(json["body"])
     verify(body)
     carried, xs, fixed = map(_whole, json["given"])
-    if carried + xs + fixed != len(given):
-        raise ValueError("a loop with other values than its body is given")
+    if carried + xs + fixed != len(given) or json["steps"] == 0:
+        raise ValueError("a loop without steps, or with other values than its body is given")
     return Loop(
         body,
         carried=tuple(given[:carried]),

@@ -311,3 +311,42 @@ def test_calls_without_c_are_named(tmp_path):
         ndl.export(lambda x: of_weight(x[:, :, :2], x), x, path=tmp_path / "model.c")
     with pytest.raises(ValueError, match="name of a C function"):
         ndl.export(lambda x: x * 2, ndl.ones(3), path=tmp_path / "my-model.c")
+
+
+@pytest.mark.parametrize("name", ["int", "main", "exp", "powf", "f32", "arena", "add_f32", "EACH"])
+def test_names_that_c_has_already(tmp_path, name):
+    with pytest.raises(ValueError, match=f"{name} has another meaning in C"):
+        ndl.export(lambda x: x * 2, ndl.ones(3), path=tmp_path / f"{name}.c")
+
+
+def written_at(x, index):
+    y = x * 1
+    y[index] = x[0] - x[1]
+    return y
+
+
+EDGES = {
+    "one row written": lambda x: written_at(x, ndl.tensor(-2)),
+    "no row written": lambda x: written_at(x, ndl.tensor([], dtype="int64")),
+    "nothing between": lambda x: (x[:0] * 2).sum(0) + x,
+    "nothing sorted": lambda x: ndl.sort(x[:0], 0).sum(0) + x,
+    "nothing attended": lambda x: nn.functional.scaled_dot_product_attention(
+        x.reshape((1, 8, 6)), x[:0].reshape((1, 0, 6)), x[:0].reshape((1, 0, 6))
+    ),
+    "argument unused": lambda x: ndl.ones(5) * 0.5,
+    "extreme integers": lambda x: ndl.maximum(
+        (x * 2).astype("int64"), ndl.tensor([-(2**63), 0, 2**62, 1, -5, 2])
+    ).float(),
+    "a loop with a condition": lambda x: ndl.while_loop(
+        lambda y: y.sum() < 1000, lambda y: y * 2, x.abs() + 1, max_steps=9
+    ),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", EDGES)
+def test_edges_in_c(name, tmp_path):
+    x = rng.standard_normal((8, 6)).astype("f4")
+    expected = EDGES[name](ndl.tensor(x)).numpy()
+    ndl.export(EDGES[name], ndl.tensor(x), path=tmp_path / "model.c")
+    np.testing.assert_allclose(run_c(tmp_path, x, expected.shape), expected, 2e-5, 1e-5)

@@ -15,6 +15,13 @@ C_TYPES: dict[str, str] = {
 }  # fmt: skip
 INCLUDES = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n"
 PARAMETERS = "void *const *at, const int64_t *const *shapes, int64_t begin, int64_t end"
+# What no name of the user's can be.
+C_WORDS = frozenset(
+    """auto break case char const continue default do double else enum extern float for goto if
+    inline int long register restrict return short signed sizeof static struct switch typedef union
+    unsigned void volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary
+    _Noreturn _Static_assert _Thread_local bool true false NULL NAN INFINITY""".split()
+)
 
 
 class CFunction:

@@ -161,7 +161,7 @@ def _scatter(k: Kernel, name: str, out: Operand, indices: tuple[Operand, ...], a
     k.loops(lead, a.shape[: len(lead)])
     _index(k, indices, lead, out.shape)
     outside = [f"at{n} < 0 || at{n} >= {out.shape[n]}" for n in range(len(indices))]
-    k.put(f"if ({' || '.join(outside)}) continue;")
+    k.put(f"if ({' || '.join(outside)}) {'continue' if lead else 'return'};")
     k.loops(places[len(lead) :], a.shape[len(lead) :])
     target = [*(f"at{n}" for n in range(len(indices))), *places[len(lead) :]]
     value = k.read(a, places, a.dtype)

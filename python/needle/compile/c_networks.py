@@ -92,7 +92,7 @@ def attention(
     batch = index_names(len(out.shape) - 2, "n")
     length = f"t + 1 < {key.shape[-2]} ? t + 1 : {key.shape[-2]}" if causal else str(key.shape[-2])
     k.loops([*batch, "t"], out.shape[:-1])
-    k.put(f"{kind} p[{key.shape[-2]}], most = -INFINITY, sum = 0;")
+    k.put(f"{kind} p[{max(key.shape[-2], 1)}], most = -INFINITY, sum = 0;")
     k.put(f"const i64 seen = {length};")
     k.loop("s", 0)
     k.lines[-1] = k.lines[-1].replace("s < 0", "s < seen")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..backend import cpu
-from ..backend.c_function import INCLUDES
+from ..backend.c_function import C_WORDS, INCLUDES
 from ..dtype import DType
 from ..ndarray.array import NDArray, from_device
 from ..ndarray.layout import Shape
@@ -31,12 +33,24 @@ def c_files(
     weights: dict[Value, NDArray],
 ) -> tuple[str, str]:
     """The source and the header of a program. `arrays` have the arguments' shapes."""
-    if not name.isidentifier():
-        raise ValueError(f"[export] expected a name of a C function as file name, got {name!r}.")
+    _check_name(name)
     graph = planned(_in_c_order(graph))
     plan = plan_memory(graph, [None] * len(graph.results))
     writer = _Writer(name, plan, arguments, arrays, weights)
     return writer.source(), writer.header()
+
+
+def _check_name(name: str) -> None:
+    """The file's name is that of the function: one that C allows, and that nothing else has."""
+    if not (name.isidentifier() and name.isascii()):
+        raise ValueError(f"[export] expected a name of a C function as file name, got {name!r}.")
+    ours = re.findall(r"(?:#define|typedef \w+|static inline \w+) (\w+)", elements_header())
+    library = (*dir(math), "main", "index", "j0", "j1", "jn", "y0", "y1", "yn")
+    is_taken = name in (*C_WORDS, *ours, "arena") or name.endswith(("_f32", "_f64", "_i32", "_i64"))
+    if is_taken or name.removesuffix("f").removesuffix("l") in library:
+        raise ValueError(
+            f"[export] {name} has another meaning in C; choose another file name, model.c say."
+        )
 
 
 def _in_c_order(graph: Graph) -> Graph:
@@ -197,6 +211,7 @@ class _Writer:
             *self.functions,
             *self._arena(),
             f"{self.signature()} {{",
+            *self._unused(),
             *self.calls,
             "}",
         ]  # fmt: skip
@@ -205,7 +220,15 @@ class _Writer:
     def _arena(self) -> list[str]:
         """Memory for what lies between inputs and outputs, one for each thread."""
         size = self.plan.arena_bytes
-        return [f"static _Thread_local _Alignas(64) uint8_t arena[{size}];\n"] if size else []
+        if not size and not any("(arena + " in call for call in self.calls):
+            return []
+        return [f"static _Thread_local _Alignas(64) uint8_t arena[{max(size, 1)}];\n"]
+
+    def _unused(self) -> list[str]:
+        """Arguments that no call reads; without a word compilers warn of them."""
+        text = "\n".join(self.calls)
+        names = (f"in{k}" for k in range(len(self.arrays)))
+        return [f"  (void){name};" for name in names if not re.search(rf"\b{name}\b", text)]
 
 
 class _Body(_Writer):
@@ -269,11 +292,11 @@ def _dims(shape: Shape) -> str:
 
 
 def _elements(array: NDArray) -> str:
-    """All elements of a weight, in lines."""
+    """All elements of a weight, in lines; C has no arrays without any."""
     stored: np.ndarray[Any, Any] = np.asarray(from_device(array)).reshape(-1)
     dtype: DType = array.dtype
-    words = [str(x) for x in stored] if stored.dtype.kind in "ui" else [
-        literal(x, dtype) for x in stored.tolist()
-    ]  # fmt: skip
+    are_bits = STORED[dtype] == "uint16_t"  # of halves
+    words = [str(x) if are_bits else literal(x, dtype) for x in stored.tolist()]
+    words = words or ["0"]
     lines = [", ".join(words[k : k + 8]) for k in range(0, len(words), 8)]
     return "\n  " + ",\n  ".join(lines) + "\n"

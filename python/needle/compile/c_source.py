@@ -268,7 +268,7 @@ class _Writer:
                 if self.typed.output_kinds[k] != "column":
                     place = " + ".join([f"out{k}", *terms])
                     self.put(2, f"{STORED[self.typed.outputs[k]]} *const y{k} = {place};")
-            else:
+            elif self.typed.input_kinds[k - outs] != "scalar":
                 number = k - outs
                 place = " + ".join([f"in{number}", *terms])
                 dtype = STORED[self.typed.inputs[number]]

@@ -152,7 +152,7 @@ class Exported:
                 slot = self._plan.slots[value]
                 self._template[slot] = tensor.realize_cached_data()._handle
         self._outputs = [
-            Output(RESULT, o["at"], r, cpu(), o["tensor"])
+            Output(RESULT, int(o["at"]), r, cpu(), o["tensor"])
             for o, r in zip(document["gives"], self._plan.results, strict=True)
         ]
         self._result = _unnest(document["result"])

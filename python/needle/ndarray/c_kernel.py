@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.c_function import C_TYPES, PARAMETERS, CFunction
+from ..backend.c_function import C_TYPES, C_WORDS, PARAMETERS, CFunction
 from ..dtype import DType, dtype_of, float64, int64
 from .array import NDArray, empty, full
 from .functions import array_function, same_device
@@ -96,12 +96,6 @@ class CKernel:
 NUMBERS: dict[Any, DType] = {float: float64, int: int64, bool: int64}
 
 PARAMETER_NAMES = ("at", "shapes", "begin", "end")
-C_WORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if
-    inline int long register restrict return short signed sizeof static struct switch typedef union
-    unsigned void volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary
-    _Noreturn _Static_assert _Thread_local bool true false NULL NAN INFINITY""".split()
-)
 
 
 def _check_names(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:

@@ -121,18 +121,20 @@ std::vector<Operand> read_compact(nb::handle outs, nb::handle ins) {
   return operands;
 }
 
-// Iterations [0, count) of a function, in pieces.
-void run_pieces(UserFn function, int64_t count, int64_t grain, Views views, size_t number) {
+// Iterations [0, count) of a function, in so many pieces at most.
+void run_pieces(UserFn function, int64_t count, int64_t pieces, Views views, size_t number) {
   std::vector<void*> at(number);
   std::vector<const int64_t*> shapes(number);
   for (size_t k = 0; k < number; ++k) {
     at[k] = views[k]->data;
     shapes[k] = views[k]->shape;
   }
-  parallel_for((count + grain - 1) / grain, 1, [&](int64_t first, int64_t last) {
+  if (count == 0) return;
+  const int64_t grain = (count - 1) / pieces + 1;
+  parallel_for((count - 1) / grain + 1, 1, [&](int64_t first, int64_t last) {
     for (int64_t piece = first; piece < last; ++piece) {
       const int64_t begin = piece * grain;
-      function(at.data(), shapes.data(), begin, std::min(count, begin + grain));
+      function(at.data(), shapes.data(), begin, begin + std::min(grain, count - begin));
     }
   });
 }
@@ -150,9 +152,9 @@ void run_c(nb::handle function, nb::handle outs, nb::handle ins, nb::handle iter
     views.push_back(&operand.view);
     largest = std::max(largest, operand.view.size());
   }
-  const int64_t grain = std::max<int64_t>(1, count * kPieceElements / largest);
-  launch(largest, views, [address, count, grain, number = views.size()](Views v) {
-    run_pieces(address, count, grain, v, number);
+  const int64_t pieces = largest / kPieceElements + 1;
+  launch(largest, views, [address, count, pieces, number = views.size()](Views v) {
+    run_pieces(address, count, pieces, v, number);
   });
 }
 

@@ -97,6 +97,14 @@ def test_several_outputs_shapes_and_threads(threads):
     np.testing.assert_array_equal(found.numpy(), x.max(1) - x.min(1))
 
 
+def test_any_number_of_iterations():
+    length = ndl.CKernel("length", ["x"], ["n"], "n[begin > 0] = end - begin;")
+    for size, count in [(4, 1), (4, 2**50), (4, 2**63 - 1), (40_000, 2**50), (40_000, 2**63 - 1)]:
+        x = ndl.zeros(size).cached_data
+        found = length(x, shapes=[(2,)], dtypes=["int64"], count=count).numpy()
+        assert (found[0] if size == 4 else found.sum()) == count
+
+
 def test_gradients_to_second_order():
     x, y = (ndl.randn(3, 4, dtype="float64") for _ in range(2))
     check_grads(lambda x, y: ndl.tanh(Axpy(1.5)(x, y)) * x, x, y)

@@ -184,37 +184,46 @@ template <class Op, class T>
   return reduce_run<Op, T>(Elements<T>{x}, n);
 }
 
-// Max or Min where nothing is NaN.
+// Max or Min where nothing is NaN: of the two zeros it keeps the one that they keep.
 template <class Op>
 struct OfNumbers {
   template <class T>
   [[gnu::always_inline]] static T apply(T a, T b) {
-    return Op::better_of(a, b);
+    return Op::better_of(b, a);
   }
 };
 
-// The largest or smallest of n >= kWidth floats, in two thirds of the time that reduce_run takes:
-// the vectors of a pair are looked at for NaN together. The last pass meets some elements again,
-// which changes nothing.
+// The largest or smallest of n floats, in two thirds of the time that reduce_run takes, in the same
+// order: the vectors of a pair are looked at for NaN together.
 template <class Op, class T>
 [[gnu::always_inline]] inline T best_of_many(const T* x, int64_t n) {
+  using Best = OfNumbers<Op>;
   constexpr int kVecs = 256 / kVecBytes, kWidth = kVecs * kLanes<T>;
+  const Elements<T> from{x};
+  const Vec<T> identity = splat(Op::template identity<T>());
   Vec<T> acc[kVecs];
 #pragma GCC unroll 16
-  for (int v = 0; v < kVecs; ++v) acc[v] = splat(Op::template identity<T>());
+  for (int v = 0; v < kVecs; ++v) acc[v] = identity;
   NanWatch<T> watch;
-  for (int64_t i = 0; i < n; i += kWidth) {
-    const T* const from = x + min_of(i, n - kWidth);
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVecs; v += 2) {
-      const Vec<T> a = load(from + v * kLanes<T>), b = load(from + (v + 1) * kLanes<T>);
+      const Vec<T> a = from.whole(i + v * kLanes<T>), b = from.whole(i + (v + 1) * kLanes<T>);
       watch.look(a, b);
-      acc[v] = Op::better_of(a, acc[v]);
-      acc[v + 1] = Op::better_of(b, acc[v + 1]);
+      acc[v] = Best::apply(acc[v], a);
+      acc[v + 1] = Best::apply(acc[v + 1], b);
     }
   }
+#pragma GCC unroll 16
+  for (int v = 0; v < kVecs; ++v, i += kLanes<T>) {
+    if (i >= n) break;
+    const Vec<T> a = i + kLanes<T> <= n ? from.whole(i) : from.first(i, n - i, identity);
+    watch.look(a, a);
+    acc[v] = Best::apply(acc[v], a);
+  }
   if (watch.found()) return reduce_elements<Op>(x, n);
-  return meet<OfNumbers<Op>, T>(acc);
+  return meet<Best, T>(acc);
 }
 
 template <class Op, class T>

@@ -16,6 +16,8 @@ from needle import _native
 from needle.backend.program import Program
 from needle.ndarray import functions as F
 
+from .helpers import Array
+
 TOOL = Path(__file__).parents[2] / "tools" / "freeze_programs.py"
 spec = importlib.util.spec_from_file_location("freeze_programs", TOOL)
 freeze = importlib.util.module_from_spec(spec)
@@ -114,3 +116,38 @@ def test_nan_and_infinities_of_a_row_stay_there():
     assert np.isnan(y[0]).all()
     assert y[1, 4] == 0
     np.testing.assert_allclose(y[1:].sum(1), 1, rtol=1e-6)
+
+
+def test_both_zeros_of_a_row_have_the_bits_of_the_interpreter():
+    rng = np.random.default_rng(0)
+    typed = PROGRAMS["cross_entropy"]  # one of its outputs is the row's largest element
+    for length in (1, 7, 64, 100, 129, 1100):
+        x = rng.choice([0.0, -0.0], (9, length)).astype(np.float32)
+        others = [ndl.tensor(np.zeros((9, 1), dtype)) for dtype in ("int64", "float32")]
+        frozen = run(typed.program, [ndl.tensor(x), *others])
+        interpreted = run(typed.program, [spread(x), *others])
+        for mine, other in zip(frozen, interpreted, strict=True):
+            np.testing.assert_array_equal(mine.view(np.int32), other.view(np.int32))
+
+
+def test_large_rows_may_begin_anywhere():
+    rows, length = 4096, 1024  # beyond the caches
+    x = np.random.default_rng(0).standard_normal((rows, length), np.float32)
+    for gap in (0, 1, 4):
+        handle = _native.empty(rows * (length + gap), "float32")
+        out = Array(handle, (rows, length), (length + gap, 1))
+        _native.run(PROGRAMS["softmax"], (out,), (ndl.tensor(x).cached_data,), 1)
+        np.testing.assert_array_equal(out.numpy(), run(PROGRAMS["softmax"].program, [spread(x)])[0])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("rows, length", [(0, 500), (3, 0), (0, 0)])
+def test_without_elements(name, rows, length):
+    typed = PROGRAMS[name]
+    arrays = []
+    for kind, dtype in zip(typed.program.inputs, typed.inputs, strict=True):
+        shape = {"full": (rows, length), "row": (rows, 1), "scalar": ()}[kind]
+        array = np.zeros(shape, str(dtype))
+        arrays.append(spread(array) if kind == "full" else ndl.tensor(array))
+    for out in run(typed.program, arrays):
+        assert out.shape in ((rows, length), (rows, 1), (1, length))

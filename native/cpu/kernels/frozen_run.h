@@ -160,12 +160,13 @@ class FrozenRows {
         streamed_(can_stream(call) ? call.streamed : 0),
         end_{streamed_ != 0} {}
 
-  // Whole vectors, all at multiples of their size.
+  // Whole vectors, all at multiples of their size, in every row.
   static bool can_stream(const FrozenCall& call) {
     if (call.length % kLanes<float> != 0) return false;
     for (int k = 0; k < kOutputs; ++k) {
-      const bool is_used = (call.streamed >> k & 1) != 0;
-      if (is_used && reinterpret_cast<uintptr_t>(call.data[k]) % kVecBytes != 0) return false;
+      const auto places =
+          reinterpret_cast<uintptr_t>(call.data[k]) | static_cast<uintptr_t>(call.row_bytes[k]);
+      if ((call.streamed >> k & 1) != 0 && places % kVecBytes != 0) return false;
     }
     return true;
   }

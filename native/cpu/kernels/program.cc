@@ -190,7 +190,7 @@ class RowRun {
                        : Block{lesser(inner_.rows(), capacity / max_of(1, inner_.cols())),
                                max_of(1, inner_.cols())};
     } else if (is_transposed()) {
-      rows_ = lesser(outer_.cols(), kLineRows);
+      rows_ = max_of(1, lesser(outer_.cols(), kLineRows));
       chunk_ = {1, max_of(1, lesser(length_, capacity / rows_))};
     } else {
       chunk_ = {1, max_of(1, lesser(length_, capacity))};
@@ -243,19 +243,19 @@ class RowRun {
   }
 
   void run_piece(int64_t begin, int64_t end, char* totals) const {
-    Machine machine(p_, rows_, kept_, length_);
-    prepare(machine);
     Scratch<8192> scratch(p_.columns.count * length_ * 8);
     void* sums[kMaxInstructions];
     for (int c = 0; c < p_.columns.count; ++c) {
       sums[p_.columns.steps[c]] = scratch.as<char>() + c * length_ * 8;
     }
     __builtin_memset(scratch.as<char>(), 0, static_cast<size_t>(p_.columns.count * length_ * 8));
-    int64_t row_steps[kMaxOperands];
-    for (int k = 0; k < count_; ++k) row_steps[k] = outer_.steps(k).col;
     if (frozen_ != nullptr) {
       return run_frozen(begin * rows_, min_of(outer_.cols(), end * rows_), sums, totals);
     }
+    Machine machine(p_, rows_, kept_, length_);
+    prepare(machine);
+    int64_t row_steps[kMaxOperands];
+    for (int k = 0; k < count_; ++k) row_steps[k] = outer_.steps(k).col;
     Chunk chunk = first_chunk(), next = chunk;
     for (int k = 0; k < count_; ++k) {
       if (row_steps[k] == 0) next.steps[k].col = 0;  // the same for all rows: here

@@ -91,6 +91,7 @@ def check_matmul(device, out, a, b, about):
     [
         (128, 128, 128), (201, 515, 131), (7, 2000, 5), (300, 3, 301),
         (9, 501, 403), (80, 2100, 530), (75, 400, 2700), (74, 1500, 1401),  # B in regions
+        (150, 1000, 300), (128, 640, 512), (145, 801, 1400),  # columns of A packed for all tiles
     ],
 )  # fmt: skip
 def test_large_matmul_in_every_transposition(device, dtype, sizes):

@@ -7,10 +7,10 @@
 //             for each block of C's rows          and a block of C the registers
 //
 // A and B are read where they lie when they are small, or used too little to pay for a copy, and A
-// also when its rows are contiguous. Otherwise B is packed into panels before the tiles start, or
-// by the tile when no other needs the same columns; A's part is copied by the tile. Few rows pass
-// over B in the order of memory, kThinDepth of its rows at a time. Nothing splits a sum over k but
-// depth_, so results depend neither on the number of threads nor on what is packed.
+// also when its rows are contiguous. Otherwise B is packed into panels before the tiles start, and
+// so are A's columns; or by the tile when no other needs the same part. Few rows pass over B in the
+// order of memory, kThinDepth of its rows at a time. Nothing splits a sum over k but depth_, so
+// results depend neither on the number of threads nor on what is packed.
 #pragma once
 
 #include "brgemm.h"
@@ -101,9 +101,13 @@ constexpr int64_t kWorkForTwo = 1 << 18;   // and those worth two
 constexpr int64_t kSmallMatrix = 1 << 17;  // elements read in place,
 constexpr int64_t kFewUses = 64;           // and for so few rows or cols; but for a B
 //     whose rows, so many bytes apart, share few sets of the first-level cache: packed
-//     640 x 128 x 512 92, 2048 x 65 x 1024 89; in place 77 and 69
-constexpr int64_t kSharedSets = 2048;
-constexpr int64_t kPackGrain = 1 << 14;  // elements worth a task of packing
+//     640 x 128 x 512 92, 2048 x 65 x 1024 89; in place 77 and 69. The same for columns of A, of
+//     which a block uses a part of a line: 128 x 640 x 512 (TN) 91, in place 83
+constexpr int64_t kSharedSets = 2048, kSharedSetsOfA = 512;
+//     panels that a task packs, and how many of B's rows and A's columns ahead it asks for: 384 x
+//     2048 x 384 (TN) 87, 1536 x 2048 x 384 92; without the latter, and A packed by each tile, 79
+//     and 88; on two cores 162 and 173 instead of 148 and 168
+constexpr int64_t kPanelsAtOnce = 8, kLinesAhead = 8;
 
 // to[k * cols + j] = element k, j of B
 template <class T>
@@ -144,17 +148,45 @@ void pack_panel(T* to, const Matrix<T>& b, int64_t k0, int64_t depth, int64_t co
   }
 }
 
-// to[k * kRows + i] = element i, k of A, for up to kRows rows from `from`
+inline void prefetch(const char* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
+}
+
+// to[i / kRows * kRows * depth + k * kRows + i % kRows] = element i, k of A, for rows from `from`;
+// one k after the other, since that is how such an A lies in memory
 template <class T>
 void pack_rows(T* to, const Matrix<T>& a, const char* from, int64_t rows, int64_t depth) {
-  if (a.source.is_plain && a.row_stride == sizeof(T) && rows == kRows) {
-    for (int64_t k = 0; k < depth; ++k, from += a.col_stride) {
-      __builtin_memcpy(to + k * kRows, from, kRows * sizeof(T));
+  const bool is_plain = a.source.is_plain && a.row_stride == sizeof(T);
+  for (int64_t k = 0; k < depth; ++k, from += a.col_stride, to += kRows) {
+    T* panel = to;
+    int64_t i = 0;
+    if (is_plain) prefetch(from + kLinesAhead * a.col_stride, rows * sizeof(T));
+    for (; is_plain && i + kRows <= rows; i += kRows, panel += kRows * depth) {
+      __builtin_memcpy(panel, from + i * sizeof(T), kRows * sizeof(T));
     }
-  } else {
-    for (int64_t k = 0; k < depth; ++k, from += a.col_stride) {
-      a.source.load(to + k * kRows, from, a.row_stride, rows);
+    for (; i < rows; i += kRows, panel += kRows * depth) {
+      a.source.load(panel, from + i * a.row_stride, a.row_stride, min_of(kRows, rows - i));
     }
+  }
+}
+
+// multiply_panels for rows of A that pack_rows has packed.
+template <class T>
+void multiply_packed_rows(const PanelSum<T>& sum, T* c, int64_t c_row, int64_t rows, int64_t cols,
+                          bool accumulate) {
+  constexpr int64_t kWidth = block_cols<T>(kRows);
+  Panels<T> panels = *sum.list;
+  PanelSum<T> part = sum;
+  part.list = &panels;
+  for (int64_t j = 0; j < cols; j += kWidth, panels.a = sum.list->a) {
+    const int64_t width = min_of(kWidth, cols - j);
+    const BlockKernel<T> kernel = block_kernel<T>(kRows, width);
+    int64_t i = 0;
+    for (; i + kRows <= rows; i += kRows, panels.a += kRows * sum.depth) {
+      kernel(part, 0, j, c + i * c_row + j, c_row, accumulate);
+    }
+    if (i == rows) continue;
+    block_kernel<T>(rows - i, width)(part, 0, j, c + i * c_row + j, c_row, accumulate);
   }
 }
 
@@ -169,7 +201,8 @@ class Gemm {
     const bool is_small_a = p_.m * p_.k <= kSmallMatrix || p_.n <= kFewUses;
     const bool shares_sets = p_.m > kFewUses && p_.b.row_stride % kSharedSets == 0;
     const bool is_small_b = p_.k * p_.n <= kSmallMatrix && !shares_sets;
-    reads_a_ = p_.a.source.is_plain && (is_small_a || p_.a.col_stride == kSize);
+    const bool a_shares_sets = p_.n > kFewUses && p_.a.col_stride % kSharedSetsOfA == 0;
+    reads_a_ = p_.a.source.is_plain && ((is_small_a && !a_shares_sets) || p_.a.col_stride == kSize);
     reads_b_ = p_.b.source.is_plain && p_.b.col_stride == kSize && (is_small_b || p_.m <= kFewUses);
     has_rows_of_a_ = length_of(p_.a.col_stride) <= length_of(p_.a.row_stride);
     cut_tiles();
@@ -180,15 +213,18 @@ class Gemm {
 
   void run() {
     cut_regions();
-    const Workspace packed(packs_b_first_ ? region_cols_ * region_depth_ * kSize : 0);
+    const int64_t b_size = packs_b_first_ ? region_cols_ * region_depth_ : 0;
+    const int64_t a_size = packs_a_first_ ? tiles_down() * ceil_div(region_depth_, depth_) : 0;
+    const Workspace packed((b_size + a_size * part_of_a()) * kSize);
     packed_b_ = packed.as<T>();
+    packed_a_ = packed_b_ + b_size;
     for (col0_ = 0; col0_ < p_.n; col0_ += region_cols_) {
       cols_ = min_of(region_cols_, p_.n - col0_);
       for (k0_ = 0; k0_ < p_.k; k0_ += region_depth_) {
         span_ = min_of(region_depth_, p_.k - k0_);
-        if (packs_b_first_) pack_b();
-        const int64_t down = ceil_div(p_.m, tile_rows_), across = ceil_div(cols_, tile_cols_);
-        parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
+        if (packs_b_first_ || packs_a_first_) pack();
+        const int64_t across = ceil_div(cols_, tile_cols_);
+        parallel_for(tiles_down() * across, 1, [&](int64_t begin, int64_t end) {
           for (int64_t t = begin; t < end; ++t) run_tile(t / across, t % across);
         });
       }
@@ -197,6 +233,11 @@ class Gemm {
 
  private:
   static constexpr int64_t kSize = sizeof(T);
+
+  int64_t tiles_down() const { return ceil_div(p_.m, tile_rows_); }
+
+  // Elements of A that a tile takes from a block of k, once they are packed.
+  int64_t part_of_a() const { return ceil_div(tile_rows_, kRows) * kRows * depth_; }
 
   // Halves the longer side until there are tasks enough.
   void cut_tiles() {
@@ -222,31 +263,67 @@ class Gemm {
   void cut_regions() {
     region_cols_ = even_part(p_.n, p_.n, tile_cols_);
     region_depth_ = p_.k;
-    if (!packs_b_first_ || p_.k * p_.n <= kMostPacked) return;
-    if (p_.out.is_plain) {
-      const int64_t most = kMostPacked / region_cols_ / depth_ * depth_;
-      region_depth_ = min_of(p_.k, max_of(depth_, most));
+    if (packs_b_first_ && p_.k * p_.n > kMostPacked) {
+      if (p_.out.is_plain) {
+        const int64_t most = kMostPacked / region_cols_ / depth_ * depth_;
+        region_depth_ = min_of(p_.k, max_of(depth_, most));
+      }
+      const int64_t most = max_of(1, kMostPacked / region_depth_ / tile_cols_) * tile_cols_;
+      region_cols_ = min_of(region_cols_, even_part(p_.n, most, tile_cols_));
     }
-    const int64_t most = max_of(1, kMostPacked / region_depth_ / tile_cols_) * tile_cols_;
-    region_cols_ = min_of(region_cols_, even_part(p_.n, most, tile_cols_));
+    packs_a_first_ = !reads_a_ && !has_rows_of_a_ && tile_cols_ < region_cols_ &&
+                     p_.m * region_depth_ <= kMostPacked;
   }
 
-  void pack_b() {
-    const int64_t panels = ceil_div(cols_, width_), blocks = ceil_div(span_, depth_);
-    const int64_t grain = max_of(1, kPackGrain / (depth_ * width_));
-    parallel_for(panels * blocks, grain, [&](int64_t begin, int64_t end) {
+  // Panels of B, and parts of A.
+  void pack() {
+    const int64_t blocks = ceil_div(span_, depth_);
+    const int64_t of_b = packs_b_first_ ? ceil_div(cols_, kPanelsAtOnce * width_) * blocks : 0;
+    const int64_t of_a = packs_a_first_ ? tiles_down() * blocks : 0;
+    parallel_for(of_b + of_a, 1, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
-        const int64_t j = t / blocks * width_, k = t % blocks * depth_;
-        const int64_t cols = min_of(width_, cols_ - j), depth = min_of(depth_, span_ - k);
-        pack_panel(packed_b_ + j * span_ + k * cols, p_.b, k0_ + k, depth, col0_ + j, cols);
+        if (t < of_b) {
+          pack_panels_of_b(t / blocks * kPanelsAtOnce * width_, t % blocks * depth_);
+        } else {
+          pack_part_of_a(t - of_b, blocks);
+        }
       }
     });
+  }
+
+  // kPanelsAtOnce panels from column j on; rows that are rows in memory are read one by one.
+  void pack_panels_of_b(int64_t j, int64_t k) {
+    constexpr int64_t kWidth = block_cols<T>(kRows);
+    const int64_t depth = min_of(depth_, span_ - k);
+    const int64_t end = min_of(j + kPanelsAtOnce * width_, cols_);
+    if (p_.b.source.is_plain && p_.b.col_stride == kSize && width_ == kWidth) {
+      const int64_t whole = (end - j) / kWidth;
+      const char* from = p_.b.at(k0_ + k, col0_ + j);
+      T* to = packed_b_ + j * span_ + k * kWidth;
+      for (int64_t i = 0; i < depth; ++i, from += p_.b.row_stride, to += kWidth) {
+        prefetch(from + kLinesAhead * p_.b.row_stride, whole * kWidth * kSize);
+        for (int64_t g = 0; g < whole; ++g) {
+          __builtin_memcpy(to + g * kWidth * span_, from + g * kWidth * kSize, kWidth * kSize);
+        }
+      }
+      j += whole * kWidth;
+    }
+    for (; j < end; j += width_) {
+      const int64_t cols = min_of(width_, cols_ - j);
+      pack_panel(packed_b_ + j * span_ + k * cols, p_.b, k0_ + k, depth, col0_ + j, cols);
+    }
+  }
+
+  void pack_part_of_a(int64_t part, int64_t blocks) {
+    const int64_t row = part / blocks * tile_rows_, k = part % blocks * depth_;
+    pack_rows(packed_a_ + part * part_of_a(), p_.a, p_.a.at(row, k0_ + k),
+              min_of(tile_rows_, p_.m - row), min_of(depth_, span_ - k));
   }
 
   void run_tile(int64_t tile_row, int64_t tile_col) {
     const int64_t row = tile_row * tile_rows_, col = tile_col * tile_cols_;
     const int64_t rows = min_of(tile_rows_, p_.m - row), cols = min_of(tile_cols_, cols_ - col);
-    const int64_t a_size = reads_a_ ? 0 : ceil_div(rows, kRows) * kRows * depth_;
+    const int64_t a_size = reads_a_ || packs_a_first_ ? 0 : part_of_a();
     const int64_t b_size = reads_b_ || packs_b_first_ ? 0 : depth_ * width_;
     const bool packs_rows_of_b = b_size > 0 && length_of(p_.b.col_stride) <= kSize;
     const int64_t sums = p_.out.is_plain ? 0 : rows * cols;
@@ -265,14 +342,9 @@ class Gemm {
         panels.a = a;
         panels.b = panel_of_b(copied_b, col + j, width, k, sum);
         if (packs_rows_of_b && j + width_ < cols) prefetch_b(col + j + width_, k, sum.depth);
-        if (reads_a_ || has_rows_of_a_) {
-          multiply_panels(sum, c + j, c_row, rows, width, k > 0);
-          continue;
-        }
-        for (int64_t i = 0; i < rows; i += kRows, panels.a += kRows * sum.depth) {
-          const int64_t height = min_of(kRows, rows - i);
-          multiply_panels(sum, c + i * c_row + j, c_row, height, width, k > 0);
-        }
+        const auto multiply =
+            reads_a_ || has_rows_of_a_ ? multiply_panels<T> : multiply_packed_rows<T>;
+        multiply(sum, c + j, c_row, rows, width, k > 0);
       }
     }
     if constexpr (is_same<T, float>) {
@@ -297,14 +369,13 @@ class Gemm {
     }
     sum.a_row = has_rows_of_a_ ? sum.depth : 1;
     sum.a_col = has_rows_of_a_ ? 1 : kRows;
-    const int64_t step = has_rows_of_a_ ? 1 : kRows;
-    for (int64_t i = 0; i < rows; i += step) {
-      const char* const at = from + i * p_.a.row_stride;
-      if (has_rows_of_a_) {
-        p_.a.source.load(to + i * sum.depth, at, p_.a.col_stride, sum.depth);
-      } else {
-        pack_rows(to + i * sum.depth, p_.a, at, min_of(kRows, rows - i), sum.depth);
-      }
+    if (packs_a_first_) {
+      const int64_t blocks = ceil_div(span_, depth_), block = (k - k0_) / depth_;
+      return packed_a_ + (row / tile_rows_ * blocks + block) * part_of_a();
+    }
+    if (!has_rows_of_a_) pack_rows(to, p_.a, from, rows, sum.depth);
+    for (int64_t i = 0; has_rows_of_a_ && i < rows; ++i) {
+      p_.a.source.load(to + i * sum.depth, from + i * p_.a.row_stride, p_.a.col_stride, sum.depth);
     }
     return to;
   }
@@ -332,9 +403,10 @@ class Gemm {
   int64_t depth_, height_, width_;  // of blocks
   int64_t tile_rows_, tile_cols_;
   bool reads_a_, reads_b_;  // where they lie
-  bool packs_b_first_;      // the tiles share it
+  bool packs_b_first_;      // the tiles share it,
+  bool packs_a_first_;      // and this
   bool has_rows_of_a_;      // side by side, or columns
-  T* packed_b_;
+  T *packed_b_, *packed_a_;
   int64_t region_cols_, region_depth_;
   int64_t col0_, cols_, k0_, span_;  // the region at work
 };

@@ -156,3 +156,43 @@ def test_errors_say_what_to_do():
         nn.QuantizedLinear(3, 4, dtype="float16")
     with pytest.raises(ValueError, match=r"last dimension of the input to be 3, got \(2, 5\)"):
         nn.QuantizedLinear(3, 4)(ndl.zeros(2, 5))
+
+
+def test_columns_that_have_no_scale_become_zero():
+    weight = numbers(6, 4) * np.float32([1, 0, 1e-44, 1e-34])
+    layer = layer_of(weight)
+    assert not layer.weight.numpy()[:, 1:3].any() and layer.scale.numpy().all()
+    off = np.abs(layer.dequantized().numpy() - weight)
+    assert (off <= np.abs(weight).max(0) / 253 + 1e-43).all()
+
+
+def test_half_weights_are_scaled_in_float32():
+    weight = (numbers(5, 3) * 1e-5).astype(np.float16)
+    off = np.abs(layer_of(weight).dequantized().numpy() - weight)
+    assert (off <= np.abs(weight).astype("f4").max(0) / 250).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_weights_without_a_largest_are_refused(value):
+    weight = numbers(4, 3)
+    weight[1, 2] = value
+    with pytest.raises(ValueError, match="expected finite weights"):
+        layer_of(weight)
+
+
+@in_dtypes
+def test_layers_without_inputs_or_outputs(dtype):
+    for inner, outer in [(0, 3), (3, 0)]:
+        layer = nn.quantize(nn.Linear(inner, outer), dtype)
+        assert layer(ndl.ones(2, inner)).shape == (2, outer)
+
+
+def test_float_weights_do_not_become_int8_by_a_cast():
+    state = nn.Sequential(nn.Linear(4, 3)).state_dict()
+    model = nn.quantize(nn.Sequential(nn.Linear(4, 3)))
+    before = model.state_dict()["0.weight"].numpy()
+    with pytest.raises(ValueError, match=r"dtype of 0.weight: expected int8, got float32"):
+        model.load_state_dict(state)
+    report = model.load_state_dict(state, strict=False)
+    assert [name for name, _, _ in report.mismatched] == ["0.weight"]
+    np.testing.assert_array_equal(model.state_dict()["0.weight"].numpy(), before)

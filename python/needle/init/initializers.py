@@ -26,7 +26,7 @@ def kaiming_uniform(
 ) -> Tensor:
     """U(-a, a) with a = √2 √(3 / fan_in), of shape (fan_in, fan_out) unless one is given."""
     _check_nonlinearity("kaiming_uniform", nonlinearity)
-    bound = math.sqrt(2.0) * math.sqrt(3.0 / fan_in)
+    bound = math.sqrt(2.0) * math.sqrt(3.0 / max(fan_in, 1))
     sizes = (fan_in, fan_out) if shape is None else shape
     return rand(*sizes, low=-bound, high=bound, **options)
 
@@ -37,7 +37,7 @@ def kaiming_normal(
     """N(0, s²) with s = √2 / √fan_in, of shape (fan_in, fan_out) unless one is given."""
     _check_nonlinearity("kaiming_normal", nonlinearity)
     sizes = (fan_in, fan_out) if shape is None else shape
-    return randn(*sizes, mean=0.0, std=math.sqrt(2.0) / math.sqrt(fan_in), **options)
+    return randn(*sizes, mean=0.0, std=math.sqrt(2.0) / math.sqrt(max(fan_in, 1)), **options)
 
 
 def _check_nonlinearity(op: str, nonlinearity: str) -> None:

@@ -36,16 +36,18 @@ _running = _CallStack()
 
 
 class LoadReport(NamedTuple):
-    """What load_state_dict found: names, and (name, expected shape, given shape)."""
+    """What load_state_dict found: names, and (name, expected, given) of shapes or of dtypes."""
 
     missing: list[str]
     unexpected: list[str]
-    mismatched: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
+    mismatched: list[tuple[str, Any, Any]]
 
     def __str__(self) -> str:
         lines = [f"missing: {name}" for name in self.missing]
         lines += [f"unexpected: {name}" for name in self.unexpected]
-        lines += [f"shape of {n}: expected {want}, got {got}" for n, want, got in self.mismatched]
+        for name, want, got in self.mismatched:
+            what = "shape" if isinstance(want, tuple) else "dtype"
+            lines.append(f"{what} of {name}: expected {want}, got {got}")
         return "\n".join(lines) or "every tensor matched"
 
 
@@ -315,7 +317,8 @@ def _flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _compared(own: dict[str, StateEntry], state: Mapping[str, Any]) -> LoadReport:
-    """What a state lacks, what it has beyond the model, and what has another shape."""
+    """What a state lacks, what it has beyond the model, and what has another shape, or floats in
+    the place of integers: weights that were quantized are not what floats rounded give."""
     given = {id(entry.tensor) for name, entry in own.items() if name in state}
     shapes = {name: entry.there(entry.tensor.detach()).shape for name, entry in own.items()}
     return LoadReport(
@@ -326,11 +329,20 @@ def _compared(own: dict[str, StateEntry], state: Mapping[str, Any]) -> LoadRepor
         ],
         unexpected=[name for name in state if name not in own],
         mismatched=[
-            (name, shape, tuple(state[name].shape))
+            (name, *difference)
             for name, shape in shapes.items()
-            if name in state and tuple(state[name].shape) != shape
+            if name in state
+            if (difference := _difference(shape, own[name].tensor.dtype, state[name])) is not None
         ],
     )
+
+
+def _difference(shape: tuple[int, ...], dtype: Any, given: Any) -> tuple[Any, Any] | None:
+    """Expected and given shapes, or dtypes, if the given tensor cannot take the place."""
+    if tuple(given.shape) != shape:
+        return shape, tuple(given.shape)
+    is_float = "float" in str(given.dtype)
+    return (dtype, given.dtype) if is_float and dtype_of(dtype).is_integer else None
 
 
 def _hint(module: Module, state: Mapping[str, Any], layout: str) -> str:

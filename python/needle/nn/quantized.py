@@ -12,12 +12,13 @@ from typing import Any
 from .. import init
 from ..autograd import Tensor, no_grad
 from ..dtype import dtype_of
-from ..ops import clip, where
+from ..ops import clip, isfinite, where
 from .linear import Linear
 from .module import Module, Parameter
 
 DTYPES = ("bfloat16", "int8")
 LARGEST = 127  # of int8, on both sides of 0
+SMALLEST = 2.0**-126  # float32 with all its bits
 
 
 class QuantizedLinear(Module):
@@ -59,12 +60,10 @@ class QuantizedLinear(Module):
         inner, outer = weight.shape
         layer = cls(inner, outer, False, weight.device, dtype)
         with no_grad():
-            scaled = weight.detach()
-            if layer.scale is not None:
-                largest = abs(scaled).max(axis=0, keepdims=True)
-                layer.scale = where(largest > 0, largest / LARGEST, 1.0).astype("float32")
-                scaled = clip((scaled / layer.scale).round(), -LARGEST, LARGEST)
-            layer.weight = scaled.astype(layer.weight.dtype)
+            if layer.scale is None:
+                layer.weight = weight.detach().astype(layer.weight.dtype)
+            elif inner > 0:
+                layer.weight, layer.scale = _in_int8(weight.detach().astype("float32"))
         layer.bias = bias
         return layer
 
@@ -87,6 +86,16 @@ class QuantizedLinear(Module):
     def extra_repr(self) -> str:
         sizes = f"{self.in_features}, {self.out_features}, bias={self.bias is not None}"
         return f"{sizes}, dtype={self.weight.dtype}"
+
+
+def _in_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """W and s, with W s close to a weight. A column that is zero, or so small that its scale would
+    lose bits, becomes zero."""
+    if not isfinite(weight).all().item():
+        raise ValueError("[quantize] expected finite weights, got some that are nan or inf.")
+    scale = abs(weight).max(axis=0, keepdims=True) / LARGEST
+    scale = where(scale >= SMALLEST, scale, 1.0)
+    return clip((weight / scale).round(), -LARGEST, LARGEST).astype("int8"), scale
 
 
 def quantize(

@@ -60,6 +60,15 @@ def test_scan_without_inputs_has_a_length():
         ndl.scan(lambda c, x: (c, x), ndl.tensor(1.0))
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_scan_wants_a_pair(compiled):
+    def run(xs):
+        return ndl.scan(lambda carry, x: carry + x, ndl.zeros(2), xs)
+
+    with pytest.raises(TypeError, match=r"\[scan\] expected f to return a pair .* got Tensor"):
+        (ndl.jit(run) if compiled else run)(ndl.ones(3, 2))
+
+
 def test_while_loop_stops_when_its_condition_does_not_hold():
     def f(x):
         return ndl.while_loop(lambda s: s["x"].sum() < 100, grow, {"x": x, "n": x * 0}, 20)["x"]

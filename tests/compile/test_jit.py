@@ -508,6 +508,12 @@ def test_python_that_needs_elements_is_refused(ask):
         ndl.jit(ask)(ndl.tensor([1.0]))
 
 
+@pytest.mark.parametrize("decorate", [ndl.jit, ndl.jit(fuse=False)])
+def test_what_is_no_function_is_refused(decorate):
+    with pytest.raises(TypeError, match=r"\[jit\] expected a function, got int"):
+        decorate(3)
+
+
 def test_an_operator_does_not_rename_the_error():
     with pytest.raises(ndl.TraceError, match=r"^\[jit\] "):
         ndl.jit(lambda x: ndl.masked_select(x, x > 0))(ndl.ones(3))

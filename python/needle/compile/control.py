@@ -74,15 +74,25 @@ def scan(
             f"{sorted(map(str, sizes))}."
         )
     steps = sizes.pop() or 0
+
+    def step(carry: Tree, x: Tree) -> tuple[Tree, Tree]:
+        made = f(carry, x)
+        if not (isinstance(made, tuple) and len(made) == 2):
+            raise TypeError(
+                f"[scan] expected f to return a pair (carry, y), got {type(made).__name__}; "
+                "without a y, return (carry, None)."
+            )
+        return made
+
     if is_tracing() and steps > 1:
         try:
-            return compact_scan(f, init, xs, steps, reverse)
+            return compact_scan(step, init, xs, steps, reverse)
         except NotCompact:
             pass
     carry, results = init, []
     for i in reversed(range(steps)) if reverse else range(steps):
         x = map_leaves(lambda a: a[i] if isinstance(a, Tensor) else a, xs)  # noqa: B023
-        carry, y = f(carry, x)
+        carry, y = step(carry, x)
         results.append(y)
     if not results:
         raise ValueError("[scan] expected at least one step.")

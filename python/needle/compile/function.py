@@ -293,5 +293,7 @@ def jit(
     (4.0, 1)
     """
     if function is None:
-        return lambda f: Jitted(f, fuse, dynamic)
+        return lambda f: jit(f, fuse=fuse, dynamic=dynamic)
+    if not callable(function):
+        raise TypeError(f"[jit] expected a function, got {type(function).__name__}.")
     return Jitted(function, fuse, dynamic)

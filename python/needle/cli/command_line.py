@@ -132,7 +132,8 @@ def _add_info(commands: Any) -> None:
     explain.set_defaults(run_command=run_explain)
     explain.add_argument("script", metavar="SCRIPT_OR_MODEL",
                          help=f"a Python file, or one of {', '.join(MODELS)}")  # fmt: skip
-    explain.add_argument("arguments", metavar="ARGUMENT", nargs="*", help="of the script")
+    explain.add_argument("arguments", metavar="ARGUMENT", nargs="*", default=[],
+                         help="of the script; options of its own behind --")  # fmt: skip
     explain.add_argument("--out", default="explain.html", metavar="FILE",
                          help="where to write the page (explain.html)")  # fmt: skip
     info = commands.add_parser("info", help="version, devices, instruction sets, threads, memory")

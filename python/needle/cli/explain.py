@@ -92,5 +92,6 @@ def run_explain(options: Namespace) -> int:
             kernel.seconds = time
         functions.append((f"{name}, {calls} call{'s' if calls > 1 else ''}", program, kernels))
     Path(options.out).write_text(page(functions), encoding="utf-8")
-    print(f"wrote {options.out}: {len(functions)} compiled programs")
+    plural = "" if len(functions) == 1 else "s"
+    print(f"wrote {options.out}: {len(functions)} compiled program{plural}")
     return 0

@@ -30,7 +30,8 @@ FRAME = """<!doctype html>
 <div class=split><div class=graph></div><div class=details></div></div></section>
 <section><h2>Memory</h2><p>Values in the arena: calls from left to right, places from bottom to top.
 Click one to see what makes it.</p><div class=memory></div></section>
-<section><h2>Kernels by time</h2><p>Click one for its code.</p>
+<section><h2>Kernels by time</h2><p>Click one for its code. "Of peak" is of the speed of a
+large product or of a copy through memory; what stays in the caches can be faster than that.</p>
 <table class=kernels></table></section>
 </main>
 <script>const DATA = {data};

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from ..autograd import Tensor, TensorOp
@@ -151,7 +151,7 @@ def silu(x: Tensor) -> Tensor:
     return Silu()(check_tensor("silu", x))
 
 
-@cache
+@lru_cache(maxsize=64)
 def leaky_relu_program(slope: float) -> Program:
     @program
     def leaky_relu(x: Value) -> Value:

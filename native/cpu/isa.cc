@@ -29,6 +29,9 @@ NEEDLE_DECLARE(neon)
 #endif
 #ifdef NEEDLE_HAS_wide
 NEEDLE_DECLARE(wide)
+namespace wide {
+extern const KernelTable amx_table;
+}
 #endif
 #undef NEEDLE_DECLARE
 
@@ -71,6 +74,7 @@ std::vector<const KernelTable*> usable_tables() {
 #endif
 #ifdef NEEDLE_HAS_wide
   tables.push_back(&wide::table);
+  tables.push_back(&wide::amx_table);
 #endif
   return tables;
 }

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 import needle as ndl
+from needle import _native
 from needle.backend import reference
 from needle.dtype import DType, bfloat16, bool_, float16, float32, float64
 from needle.ndarray.array import NDArray, from_numpy, make_view
@@ -20,6 +22,11 @@ Array = np.ndarray[Any, Any]
 
 FLOATS = (float32, float64, float16, bfloat16)
 DEVICES = [d for d in ndl.all_devices() if d.enabled() and d != ndl.cpu_numpy()]
+
+# The tiles of AMX, or those that a build with NEEDLE_WIDE makes from memory.
+TILES = next((s for s in ("amx", "wide-amx") if s in _native.instruction_sets()), None)
+VECTORS = {"amx": "avx512", "wide-amx": "wide", None: None}[TILES]
+needs_amx = pytest.mark.skipif(TILES is None, reason="this machine has no AMX")
 
 # Around the widths of vectors (4 to 64 elements) and of the blocks that kernels cut work into.
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 255, 257, 1000)

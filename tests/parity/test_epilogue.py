@@ -18,6 +18,7 @@ from .operands import (
     blank,
     contiguous,
     mild,
+    needs_amx,
     sliced,
     transposed,
     whole_memory,
@@ -95,6 +96,16 @@ def test_any_shape(device, sizes, kind, layouts, stored):
     ]
     outs = [blank((m, n), dtype, result) for dtype in dtypes]
     check(device, kind, outs, a, b, ins)
+
+
+@needs_amx
+@pytest.mark.parametrize("kind", sorted(PROGRAMS))
+def test_on_tiles_of_amx(amx, kind):
+    _, shapes, dtypes = PROGRAMS[kind]
+    m, k, n = 340, 427, 557
+    ins = [Spec(mild(float32, s, 3), float32) for s in shapes(m, n)]
+    a, b = (Spec(mild(float32, s, 1), float32) for s in ((m, k), (k, n)))
+    check(DEVICES[-1], kind, [blank((m, n), dtype) for dtype in dtypes], a, b, ins)
 
 
 @on_devices

@@ -17,6 +17,7 @@ from .operands import (
     DEVICES,
     FLOATS,
     READABLE,
+    VECTORS,
     WRITABLE,
     Spec,
     assert_near,
@@ -25,6 +26,7 @@ from .operands import (
     contiguous,
     epsilon,
     mild,
+    needs_amx,
     numbers,
     on_both,
     sliced,
@@ -34,9 +36,6 @@ from .operands import (
 )
 
 on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
-needs_amx = pytest.mark.skipif(
-    "amx" not in _native.instruction_sets(), reason="this machine has no AMX"
-)
 
 MATRICES = [
     ((1, 1), (1, 1)), ((2, 3), (3, 4)), ((5, 1), (1, 7)), ((1, 9), (9, 1)), ((17, 33), (33, 9)),
@@ -206,15 +205,6 @@ def test_other_pairs_of_dtypes_are_refused():
 # float32 on AMX: three bfloat16 for each number --------------------------------------------------
 
 
-@pytest.fixture
-def amx():
-    """Runs the test on AMX, then on what it ran before."""
-    before = _native.instruction_set()
-    _native.use_instruction_set("amx")
-    yield
-    _native.use_instruction_set(before)
-
-
 def product(x, y, dtype=float32):
     device = DEVICES[-1]
     out = blank((x.shape[0], y.shape[1]), dtype).on(device)
@@ -258,7 +248,7 @@ HARD = {
 
 @needs_amx
 @pytest.mark.parametrize("kind", HARD)
-@pytest.mark.parametrize("n", [1300, 1536])  # float32 products go to the tiles from 2^31 on
+@pytest.mark.parametrize("n", [430, 512])  # float32 products go to the tiles from 2^26 on
 def test_amx_is_as_accurate_as_float32_products(amx, kind, n):
     """Errors relative to |A| |B|: their mean square and the largest, beside PyTorch's."""
     torch = pytest.importorskip("torch")
@@ -286,14 +276,14 @@ SPECIAL = {
 def test_amx_computes_special_values_like_float32(amx, kind, scale):
     """Some special values in a part of one operand, and the other operand of any magnitude."""
     random = np.random.default_rng(3)
-    a, b = normal((1300, 1290), 1), normal((1290, 1310), 2) * np.float32(scale)
-    rows, columns = random.integers(0, 1300, 20), random.integers(0, 1290, 20)
+    a, b = normal((530, 420), 1), normal((420, 550), 2) * np.float32(scale)
+    rows, columns = random.integers(0, 530, 20), random.integers(0, 420, 20)
     a[rows, columns] = random.choice(SPECIAL[kind], 20)
     a[7] = SPECIAL[kind][0]
     with np.errstate(all="ignore"):
         exact = a.astype(np.float64) @ b.astype(np.float64)
         size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
-    ours, plain = product(a, b), product_on("avx512", a, b)
+    ours, plain = product(a, b), product_on(VECTORS, a, b)
     np.testing.assert_array_equal(np.isnan(ours), np.isnan(plain))
     np.testing.assert_array_equal(np.isinf(ours), np.isinf(plain))
     finite = np.isfinite(plain)
@@ -304,9 +294,9 @@ def test_amx_computes_special_values_like_float32(amx, kind, scale):
 @needs_amx
 def test_amx_keeps_products_that_underflow_in_tiles(amx):
     """All of A is small, all of B too: the products are denormal."""
-    a, b = normal((1300, 1300), 1) * np.float32(1e-19), normal((1300, 1300), 2) * np.float32(1e-21)
-    np.testing.assert_array_equal(product(a, b), product_on("avx512", a, b))
-    assert np.count_nonzero(product(a, b)) > 60_000
+    a, b = normal((430, 430), 1) * np.float32(1e-19), normal((430, 430), 2) * np.float32(1e-21)
+    np.testing.assert_array_equal(product(a, b), product_on(VECTORS, a, b))
+    assert np.count_nonzero(product(a, b)) > 6_000
 
 
 @needs_amx
@@ -318,8 +308,21 @@ def test_amx_bfloat16(amx):
 
 
 @needs_amx
+@pytest.mark.parametrize("dtype", [float32, bfloat16])
+@pytest.mark.parametrize("left", READABLE)
+def test_amx_in_every_layout(amx, left, dtype):
+    """Whole panels and parts, several tasks and blocks of k; float32 takes tiles from 2^26 on."""
+    m, k, n = (340, 427, 557) if dtype == float32 else (131, 650, 329)
+    a = Spec(mild(dtype, (m, k), 1), dtype, left)
+    for i, right in enumerate(READABLE):
+        b = Spec(mild(dtype, (k, n), 2), dtype, right)
+        out = blank((m, n), dtype, WRITABLE[i % len(WRITABLE)])
+        check_matmul(DEVICES[-1], out, a, b, f"{left.__name__} {right.__name__} on tiles")
+
+
+@needs_amx
 def test_precision_trades_error_for_products(amx):
-    n = 1300  # large enough for "highest" to take six products
+    n = 430  # large enough for "highest" to take six products
     a, b = normal((n, n), 1), normal((n, n), 2)
     exact, size = a.astype("d") @ b.astype("d"), np.abs(a).astype("d") @ np.abs(b).astype("d")
     errors = {}

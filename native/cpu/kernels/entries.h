@@ -23,7 +23,7 @@ void scan(ScanOp op, const View& out, const View& a, int axis);
 
 void matmul(const View& out, const View& a, const View& b);
 void matmul_then(const TileProgram& program, const View* const* operands);
-void matmul_amx(const View& out, const View& a, const View& b);  // avx512 only
+void matmul_amx(const View& out, const View& a, const View& b);  // avx512 and wide only
 void matmul_then_amx(const TileProgram& program, const View* const* operands);
 
 void conv(const View& out, const View& x, const View& w, const ConvWindow& window);

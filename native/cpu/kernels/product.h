@@ -107,6 +107,30 @@ void multiply_views(const View& out, const View& a, const View& b, MultiplyFn<T>
   multiply_batch(product, batch, multiply);
 }
 
+// May a product with an epilogue be computed tile by tile, and the program run before all is read?
+inline bool takes_tiles(const ThenOperands& o, int holder) {
+  const View& out = o.output(0);
+  if (out.ndim != 2 || o.a().shape[1] == 0) return false;
+  if (out.shape[0] <= kFewRows || out.shape[1] <= kFewRows) return false;
+  if (holder >= 0 && o.output(holder).strides[1] != 1) return false;
+  return o.writes_no_input();
+}
+
+// That product. The sums are kept in the holder's memory, or by the kernel.
+inline Product<float> product_of(const ThenOperands& o, int holder) {
+  const View& out = o.output(max_of(0, holder));
+  const auto matrix = [&](const View& v) {
+    return Matrix<float>{v.data, byte_stride(v, 0), byte_stride(v, 1),
+                         source_of<float, float>(v.dtype), v.dtype};
+  };
+  return {{out.data, byte_stride(out, 0), byte_stride(out, 1), nullptr, holder >= 0},
+          matrix(o.a()),
+          matrix(o.b()),
+          out.shape[0],
+          out.shape[1],
+          o.a().shape[1]};
+}
+
 }  // namespace
 }  // namespace NEEDLE_ISA
 }  // namespace needle

@@ -41,10 +41,14 @@ constexpr KernelTable table = {
     .nonzero = nonzero,
 };
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(NEEDLE_WIDE)
 namespace {
 constexpr KernelTable with_amx(KernelTable kernels) {
+#if defined(NEEDLE_WIDE)
+  kernels.name = "wide-amx";
+#else
   kernels.name = "amx";
+#endif
   kernels.matmul = matmul_amx;
   kernels.matmul_then = matmul_then_amx;
   return kernels;

@@ -112,27 +112,28 @@ class TileConfiguration {
   TileShapes before_;
 };
 
+// The intrinsics take literals only, not a template's numbers.
 template <int kTile>
 [[gnu::always_inline]] inline void tile_zero() {
-  _tile_zero(kTile);
+  asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
 }
 
 // Rows lie `stride` bytes apart.
 template <int kTile>
 [[gnu::always_inline]] inline void tile_load(const void* from, int64_t stride) {
-  _tile_loadd(kTile, from, stride);
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
 }
 
 template <int kTile>
 [[gnu::always_inline]] inline void tile_store(void* to, int64_t stride) {
-  _tile_stored(kTile, to, stride);
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
 }
 
 // sum (16 x 16 floats) += a (16 x 32) b (32 x 16), in 16 cycles. Row p of b holds pairs, k = 2 p
 // and 2 p + 1.
 template <int kSum, int kA, int kB>
 [[gnu::always_inline]] inline void tile_multiply() {
-  _tile_dpbf16ps(kSum, kA, kB);
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
 }
 
 #endif

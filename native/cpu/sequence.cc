@@ -19,6 +19,26 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// True while this lives. A signal handler, or a Python function that is part of a sequence, may run
+// between its kernels; their views have memory for one run.
+class Mark {
+ public:
+  explicit Mark(bool& flag) : flag_(flag) {
+    if (flag_) {
+      throw std::logic_error(
+          "[jit] this function is running: neither a signal handler that interrupts it nor an "
+          "operator in it can call it.");
+    }
+    flag_ = true;
+  }
+  ~Mark() { flag_ = false; }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+
+ private:
+  bool& flag_;
+};
+
 }  // namespace
 
 Sequence*& recording() {
@@ -81,6 +101,7 @@ void Sequence::bind(std::span<const Memory> slots) {
 
 void Sequence::run(std::span<const Memory> slots, std::vector<double>* seconds) {
   const std::lock_guard lock(running_);
+  const Mark mark(is_running_);
   bind(slots);
   restart_interrupt_clock();
   for (const Call& call : calls_) {

@@ -36,7 +36,8 @@ class Sequence {
   void add(std::span<const View* const> views, Launch launch);
   int64_t size() const { return static_cast<int64_t>(calls_.size()); }
 
-  // Runs every call in order, one run at a time. `seconds`, if given, gets the time of each call.
+  // Runs every call in order, one run at a time; std::logic_error if it is called from inside a run
+  // of its own. `seconds`, if given, gets the time of each call.
   void run(std::span<const Memory> slots, std::vector<double>* seconds = nullptr);
 
  private:
@@ -56,7 +57,8 @@ class Sequence {
   std::vector<std::unique_ptr<char[]>> storage_;  // of views and of scalars
   std::vector<std::vector<Use>> uses_;            // by slot
   std::vector<char*> bound_;                      // the memory that views point to now
-  std::mutex running_;
+  std::recursive_mutex running_;
+  bool is_running_ = false;
 };
 
 Sequence*& recording();  // the sequence that this thread records, or nullptr

@@ -58,6 +58,28 @@ def test_timed_runs_give_one_time_per_call():
     np.testing.assert_allclose(out.numpy(), softmax(X), rtol=1e-5)
 
 
+def test_a_run_cannot_be_inside_itself():
+    sequence = _native.Sequence()
+    x = placeholder(sequence, 0, (3,))
+    memory = [blank((3,))._handle]
+    depth = []
+
+    def again(buffers):
+        depth.append(len(buffers))
+        if len(depth) == 1:
+            with pytest.raises(RuntimeError, match="is running"):
+                sequence.run(memory)
+
+    sequence.start()
+    try:
+        _native.run_python(again, (x,), ())
+    finally:
+        sequence.stop()
+    for _ in range(2):
+        sequence.run(memory)
+    assert depth == [1, 1]
+
+
 def test_memory_of_a_slot_is_checked():
     sequence = softmax_sequence()
     x, between, out = array(X)._handle, _native.empty(512, "uint8"), blank((5, 7))._handle

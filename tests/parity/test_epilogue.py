@@ -244,6 +244,18 @@ def test_threads_of_convolutions(side, channels):
     )
 
 
+def test_a_convolution_with_one_position():
+    """No step leads from it to the next: the output's may be anything."""
+    typed, window = bias_relu.for_dtypes((float32, float32)), ((1,), (0,), (1,), 1)
+    x, w, bias = (Spec(mild(float32, s), float32) for s in ((1, 4, 3), (4, 3, 5), (1, 5)))
+    x, w, bias = (s.on(DEVICES[-1]) for s in (x, w, bias))
+    found = [blank((1, 5), float32).on(DEVICES[-1]) for _ in range(2)]
+    found[1].strides = (0, 1)
+    for out in found:
+        _native.conv_then(typed, (out,), x, w, (1, 1, 5), *window, (bias,))
+    np.testing.assert_array_equal(found[0].numpy(), found[1].numpy())
+
+
 def test_errors_of_convolutions():
     def array(*shape, dtype=float32):
         return blank(shape, dtype).on(DEVICES[-1])

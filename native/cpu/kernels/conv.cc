@@ -161,7 +161,7 @@ void conv_by_weight_as(const View& out, const View& x, const View& y, const Conv
 View images_of(const View& matrix, const int64_t* shape, int ndim) {
   View images = matrix;
   images.ndim = ndim;
-  int64_t stride = matrix.strides[0];
+  int64_t stride = matrix.shape[0] == 1 ? shape[ndim - 1] : matrix.strides[0];  // not 0
   for (int axis = ndim - 2; axis >= 0; stride *= shape[axis--]) {
     images.shape[axis] = shape[axis];
     images.strides[axis] = stride;

@@ -49,6 +49,8 @@ PyObject* guarded(const F& f) {
         error.what());
   } catch (const AllocationError& error) {
     PyErr_SetString(PyExc_MemoryError, error.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
   }
   return nullptr;
 }
@@ -139,7 +141,7 @@ void set_fields(NodeFields* node, PyObject* const* fields) {
   Py_XSETREF(node->requires_grad, Py_NewRef(fields[3]));
   Py_XSETREF(node->grad, Py_NewRef(Py_None));
   if (watcher != nullptr) [[unlikely]] {
-    const nb::handle callback = watcher;
+    const nb::object callback = nb::borrow(watcher);  // it may stop watching
     callback(nb::handle(reinterpret_cast<PyObject*>(node)));
   }
 }
@@ -234,7 +236,7 @@ void check_lists(PyObject* const* arguments, Py_ssize_t given, Py_ssize_t expect
 }
 
 Py_ssize_t index_in(PyObject* list, PyObject* index) {
-  const Py_ssize_t i = PyLong_AsSsize_t(index);
+  const Py_ssize_t i = read_int(index, {"state", nullptr}, "a place");
   if (i < 0 || i >= PyList_GET_SIZE(list)) {
     raise_value({"state", nullptr}, "there is no place %zd", i);
   }
@@ -277,8 +279,10 @@ PyObject* take_homes(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
       }
       PyObject* const array = PyList_GET_ITEM(arrays, index_in(arrays, PyTuple_GET_ITEM(home, 1)));
       const ArrayFields* const fields = array_fields(array);
-      const Py_ssize_t references = PyLong_AsSsize_t(PyTuple_GET_ITEM(home, 2));
-      if (fields != nullptr && Py_REFCNT(array) == 2 && Py_REFCNT(fields->handle) == references) {
+      const Py_ssize_t references =
+          read_int(PyTuple_GET_ITEM(home, 2), {"state", nullptr}, "a count");
+      const bool has_memory = fields != nullptr && fields->handle != nullptr;
+      if (has_memory && Py_REFCNT(array) == 2 && Py_REFCNT(fields->handle) == references) {
         put(buffers, PyTuple_GET_ITEM(home, 0), fields->handle);
       } else {
         seen.append(nb::int_(i));
@@ -305,7 +309,8 @@ PyObject* take_gradients(PyObject*, PyObject* const* arguments, Py_ssize_t count
                            gradient == PyList_GET_ITEM(gradients, i) && Py_REFCNT(gradient) == 2;
       PyObject* const array = is_ours ? node_fields(gradient)->cached_data : nullptr;
       const ArrayFields* const fields = array == nullptr ? nullptr : array_fields(array);
-      if (fields != nullptr && Py_REFCNT(array) == 1 && Py_REFCNT(fields->handle) == 1) {
+      const bool has_memory = fields != nullptr && fields->handle != nullptr;
+      if (has_memory && Py_REFCNT(array) == 1 && Py_REFCNT(fields->handle) == 1) {
         put(buffers, PyTuple_GET_ITEM(home, 0), fields->handle);
       } else {
         seen.append(nb::int_(i));
@@ -387,7 +392,9 @@ const ArrayFields* array_fields(nb::handle object) {
 }
 
 bool is_floating_array(const ArrayFields& array) {
-  if (array.handle == nullptr || !is_buffer(array.handle) || recording() != nullptr) return false;
+  const bool is_whole =
+      array.dtype != nullptr && array.device != nullptr && array.handle != nullptr;
+  if (!is_whole || !is_buffer(array.handle) || recording() != nullptr) return false;
   return is_floating(nb::inst_ptr<Buffer>(array.handle)->dtype());
 }
 

@@ -114,11 +114,13 @@ int64_t bytes_of(const View& view) { return view.size() * item_size(view.dtype);
 void check_place(const LoopPlace& p, int64_t needed, int64_t steps,
                  const std::vector<Operand>& operands) {
   const auto count = static_cast<int64_t>(operands.size());
-  bool fits = p.view >= 0 && p.view < count && p.first < count && p.bytes >= 0;
+  bool fits = p.view >= 0 && p.view < count && p.first < count && p.bytes >= 0 && p.ring >= 0;
+  int64_t end;  // of what the last step finds
+  fits = fits && !__builtin_mul_overflow(p.bytes, p.ring == 0 ? steps - 1 : 1, &end) &&
+         !__builtin_add_overflow(end, needed, &end);
   if (fits) {
-    const int64_t last = p.bytes * (p.ring == 0 ? steps - 1 : 1);
-    fits = is_compact(operands[static_cast<size_t>(p.view)].view) &&
-           last + needed <= bytes_of(operands[static_cast<size_t>(p.view)].view);
+    const View& view = operands[static_cast<size_t>(p.view)].view;
+    fits = is_compact(view) && end <= bytes_of(view);
   }
   if (fits && p.first >= 0) {
     const View& first = operands[static_cast<size_t>(p.first)].view;

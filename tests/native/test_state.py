@@ -52,6 +52,7 @@ BAD = [
     (_native.take_homes, ([(0, 5, 1)], [], [None])),
     (_native.take_homes, ([(0,)], [], [None])),
     (_native.take_homes, ([("a", "b", "c")], [], [None])),
+    (_native.take_homes, ([(0, 0, "c")], [ndl.zeros(1).cached_data], [None])),
     (_native.take_gradients, ([(0, 1)], [], [None])),
     (_native.take_gradients, ([], [])),
 ]

@@ -34,6 +34,21 @@ class Operand:
         self.__dict__.update(attributes)
 
 
+class Fields(_native.ArrayBase):
+    """The same as an array whose fields the kernels read without asking Python."""
+
+    NAMES = ("shape", "strides", "offset", "dtype", "device", "_handle")
+
+    @classmethod
+    def of(cls, operand: Operand) -> Fields:
+        found = operand.__dict__
+        made = _native.make_array(cls, *(found.get(name) for name in cls.NAMES))
+        for name in cls.NAMES:
+            if name not in found:
+                delattr(made, name)
+        return made
+
+
 class Recursive:
     """Asking for anything calls a kernel with itself."""
 
@@ -59,6 +74,9 @@ class Exporter(_native.BufferExporter):
 
 
 PRODUCT = program.program(lambda x, y: x + y).for_dtypes((float32, float32))
+SOFTMAX = program.program(
+    lambda x: program.exp(x - program.row_max(x)) / program.row_sum(program.exp(x))
+).for_dtypes((float32,))
 
 
 class Hostile:
@@ -119,11 +137,11 @@ class Hostile:
                 Recursive(), Raising(), Exporter(3), *ODD, *HUGE, np.zeros(3), self.buffers[0]
             )
         shape = self.usual_shape if self.rng.random() < 0.7 else self.shape()
-        found = Operand(_handle=self.rng.choice(self.buffers), shape=shape,
+        found = Operand(_handle=self.rng.choice(self.buffers), shape=shape, device="cpu",
                         strides=self.strides(shape), offset=0, dtype="float32")  # fmt: skip
         while self.rng.random() < 0.4:
             self.spoil(found)
-        return found
+        return found if self.rng.random() < 0.6 else Fields.of(found)
 
     def spoil(self, operand: Operand) -> None:
         what = self.pick("shape", "strides", "offset", "handle", "missing", "order", "axes", "huge")
@@ -184,6 +202,21 @@ class Hostile:
         handle = _native.from_numpy(np.array(values, np.int64), "int64")
         return Operand(_handle=handle, shape=(count,), strides=(1,), offset=0, dtype="int64")
 
+    def loop(self) -> Any:
+        """A loop whose body fills a slot of 16 bytes."""
+        body = _native.Sequence()
+        slot = body.placeholder(0, 0, 4, "float32", True)
+        body.start()
+        _native.fill(Operand(_handle=slot, shape=(4,), strides=(1,), offset=0), 1.0)
+        body.stop()
+        outs = tuple(self.operand() for _ in range(self.pick(1, 2)))
+        few = (-1, 0, 1, 2, 3, 4, 16, 2**31, 2**62)
+        place = (self.pick(-1, 0, 1, 2**62), self.pick(0, 1, -1), self.pick(*few), self.pick(*few))
+        # A loop of 2**33 steps that is valid takes for ever: no memory has 16 bytes for each.
+        is_refused = place[2] >= 16 and place[3] == 0
+        steps = self.pick(2**33, 2**62) if is_refused else self.pick(0, 1, 2, 5, -3)
+        return _native.run_loop(body, steps, self.pick(True, False), (place,), outs, ())
+
     def call(self) -> Any:
         self.huge.clear()
         kind = self.rng.choice(DTYPES)
@@ -215,6 +248,10 @@ KERNELS = (
     lambda h, o: _native.matmul_then(PRODUCT, (o(),), o(), o(), h.pick((), (o(),), o())),
     lambda h, o: _native.conv_then(PRODUCT, (o(),), o(), o(), h.pick((2, 3, 4), (1, 2), o()),
         (1,), (0,), h.pick((1,), (h.number(),)), 1, h.pick((), (o(),))),
+    lambda h, o: _native.run(SOFTMAX, (o(),), (o(),), h.pick(0, 1, 2, -1, 33)),
+    lambda h, o: _native.run_each(PRODUCT, [((o(),), (o(), o())) for _ in range(h.pick(0, 1, 2))]),
+    lambda h, o: _native.take_homes([(h.number(), 0, h.number())], [o()], [None]),
+    lambda h, o: h.loop(),
     lambda h, o: _native.attention(*(o() for _ in range(5)), h.pick(None, o()), h.number(), True),
     lambda h, o: _native.attention_backward(*(o() for _ in range(3)), h.pick(None, o()),
         *(o() for _ in range(3)), h.pick(None, o()), *(o() for _ in range(4)), h.number(), False),

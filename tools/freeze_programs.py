@@ -2,14 +2,15 @@
 
     python tools/freeze_programs.py
 
-They come from the definitions in needle/ops and needle/optim. After one of those has changed, its
-old form would never be met again; tests/native/test_frozen.py says when to run this.
+They come from the definitions in needle/ops and needle/optim, and from what the compiler makes of
+small networks. After one of those has changed, its old form would never be met again;
+tests/native/test_frozen.py says when to run this.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ HEAD = """\
 
 namespace needle::frozen {
 """
+
+
+def all_programs() -> dict[str, TypedProgram]:
+    """Programs by name."""
+    found = dict(programs())
+    return found | dict(fused_programs(found.values()))
 
 
 def programs() -> Iterator[tuple[str, TypedProgram]]:
@@ -55,6 +62,61 @@ def programs() -> Iterator[tuple[str, TypedProgram]]:
     yield "gelu", activation.gelu_program.for_dtypes((full,))
     yield "gelu_gradient", activation.gelu_gradient.for_dtypes((full, full))
     yield from rules()
+
+
+def fused_programs(known: Iterable[TypedProgram]) -> Iterator[tuple[str, TypedProgram]]:
+    """What fusion makes of Transformer blocks, norms first, and of a classifier's loss."""
+    plain = "norm", "residual_norm", "loss", "norm_gradient", "residual_norm_gradient"
+    biased = "residual_norm", "loss", "last_norm_gradient", "residual_norm_gradient"
+    seen = {form(typed) for typed in known}
+    for kind, bias, train, names in (
+        ("plain", False, True, plain),
+        ("biased", True, True, biased),
+        ("inference", True, False, ("residual_norm", "last_norm")),
+    ):
+        found = row_programs(*transformer(bias, train))
+        new = [typed for typed in found if form(typed) not in seen]
+        seen.update(map(form, new))
+        yield from zip((f"{kind}_{name}" for name in names), new, strict=True)
+
+
+def transformer(bias: bool, train: bool) -> tuple[Any, tuple[Any, ...]]:
+    """A function that calls residual blocks and a classifier, and its arguments."""
+    nn = ndl.nn
+    norms = [nn.LayerNorm(4, bias=bias) for _ in range(3)]
+    layers = [nn.Linear(4, 4, bias=bias) for _ in range(2)]
+    head = nn.Linear(4, 5, bias=bias)
+
+    def logits(x: Any) -> Any:
+        for norm, layer in zip(norms, layers, strict=False):
+            x = x + layer(norm(x))
+        return head(norms[-1](x))
+
+    def infer(x: Any, y: Any) -> Any:
+        with ndl.no_grad():
+            return logits(x)
+
+    def step(x: Any, y: Any) -> Any:
+        loss = nn.functional.cross_entropy(logits(x), y)
+        loss.backward(create_graph=False)
+        return loss
+
+    return step if train else infer, (ndl.ones(3, 4), ndl.zeros(3, dtype="int64"))
+
+
+def row_programs(function: Any, arguments: tuple[Any, ...]) -> list[TypedProgram]:
+    """The programs over rows of a compiled function, each once; not those over all elements."""
+    compiled = ndl.jit(function)
+    compiled(*arguments)
+    calls = (node.args for node in compiled.graph["fused"].nodes if node.kernel == "run")
+    found = (typed for typed, _, ins, inner in calls if 0 < inner < len(ins[0].shape))
+    return list(dict.fromkeys(found))
+
+
+def form(typed: TypedProgram) -> tuple[Any, ...]:
+    """What is compared of a program: all but its constants."""
+    lines = zip(typed.instructions, typed.dtypes, strict=True)
+    return tuple(line(i, dtype) for i, dtype in lines)
 
 
 def rules() -> Iterator[tuple[str, TypedProgram]]:
@@ -108,7 +170,7 @@ def call(function: str, arguments: list[str]) -> str:
 def header() -> str:
     """The text of the header."""
     parts = [HEAD]
-    found = dict(programs())
+    found = all_programs()
     for name, typed in found.items():
         inputs = ", ".join(typed.program.arguments)
         parts.append(f"// {typed.program.name}({inputs})")

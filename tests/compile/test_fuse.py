@@ -277,3 +277,23 @@ def test_a_loss_and_its_gradient_are_one_pass():
     np.testing.assert_allclose(loss.numpy(), (d * d).mean(), rtol=1e-6)
     np.testing.assert_allclose(grad.numpy(), 2 * d / d.size, rtol=1e-5)
     assert [k.bytes > d.nbytes for k in step.kernels].count(True) == 1
+
+
+@pytest.mark.parametrize("ignored", [0, 3])
+def test_mean_cross_entropy_and_its_gradients_are_one_program(ignored):
+    ids = RNG.integers(0, 9, 20)
+    ids[:ignored] = -100  # do not count
+
+    def step(x, w, b, y):
+        w, b = (p.detach().requires_grad_() for p in (w, b))
+        loss = ndl.nn.functional.cross_entropy(x @ w + b, y)
+        loss.backward(create_graph=False)
+        return loss, w.grad, b.grad
+
+    arguments = tensor(20, 6), tensor(6, 9), tensor(9), ndl.tensor(ids)
+    compiled = ndl.jit(step)
+    for ours, theirs in zip(compiled(*arguments), step(*arguments), strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)
+    over_logits = [k for k in compiled.kernels if "float32[20, 9]" in k.inputs + k.outputs]
+    assert [k.name for k in over_logits] == ["matmul", "run fused", "matmul"]
+    assert over_logits[1].text.count("exp ") == 1

@@ -295,10 +295,11 @@ class FrozenRows {
     if constexpr (is_reduced<phase, n>) {
       set<n>(static_cast<float>(totals_[n]));
     } else if constexpr (i.opcode == Opcode::gather && kSchedule.phase[n] == phase) {
-      constexpr int a = i.args[0];
-      static_assert(kCode[a].opcode == Opcode::load);
+      constexpr int a = i.args[0], keep = kSchedule.keep[a];
+      static_assert(kCode[a].opcode == Opcode::load || keep >= 0);
       const auto at = static_cast<int64_t>(narrow<i.args[1]>());
-      const float* const x = place<float>(kOutputs + kCode[a].operand);
+      const float* x = kept_ + keep * length_;
+      if constexpr (keep < 0) x = place<float>(kOutputs + kCode[a].operand);
       set<n>(at >= 0 && at < length_ ? x[at] : 0.0f);
     }
   }

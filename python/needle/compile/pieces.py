@@ -199,7 +199,8 @@ def spliced(builder: Builder, typed: Any, inputs: Inputs) -> Sequence[Symbol]:
         elif i.name in ("row_index", "row_size"):
             made.append(builder.emit(i.name, (), i.kind, dtype))
         elif i.name == "cast":
-            made.append(cast(args[0], dtype))
+            is_same = typed.dtypes[i.args[0]] is dtype and dtype in FUSED_TYPES
+            made.append(args[0] if is_same else cast(args[0], dtype))
         elif i.name == "gather" or i.name.startswith(("row_", "column_")):
             kind = COLUMN if i.name == "column_sum" else ROW
             made.append(builder.reduce(i.name, kind, args[0], *args[1:]))

@@ -1,14 +1,21 @@
-"""Long reductions of computed elements, cut in two: rows first, then what the rows gave.
+"""Reductions of all elements, cut so that more of a graph can be one program.
 
-A reduction of few long rows keeps all threads busy only as a kernel of its own, which reads its
-elements from memory. Cut into many rows, it can be a part of the program that computes them:
-Σ (a - b)² never stores a square.
+A long one is cut in two: rows first, then what the rows gave. A reduction of few long rows keeps
+all threads busy only as a kernel of its own, which reads its elements from memory. Cut into many
+rows, it can be a part of the program that computes them: Σ (a - b)² never stores a square.
+
+A program of several is cut into one for each, if they read different inputs: then the one that
+reads less need not wait. How many class ids count is known before any loss, so that the gradient of
+a mean cross entropy is in one program with the losses.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ..backend.program import Builder, TypedProgram
 from .graph import Graph, Node, Operand, Value, whole
-from .pieces import FEW_ROWS, ROW_REDUCTIONS, SHORT, goes_by_element, piece_of
+from .pieces import FEW_ROWS, ROW_REDUCTIONS, SHORT, goes_by_element, piece_of, spliced
 
 LEAST, MOST = 256, 1 << 14  # elements of a new row: work for a tile or more, for several threads
 
@@ -18,7 +25,7 @@ def split_reductions(graph: Graph) -> Graph:
     made: dict[Value, Node] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        nodes.extend(_in_two(graph, node, made) or [node])
+        nodes.extend(_in_two(graph, node, made) or _by_result(node) or [node])
         made.update({out.value: node for out in node.outs})
     return graph.with_nodes(nodes)
 
@@ -64,3 +71,47 @@ def _row_length(a: Operand) -> int | None:
         best = max([best, *(reach * d for d in divisors)])
         reach *= n
     return best if best >= LEAST else None
+
+
+def _by_result(node: Node) -> list[Node] | None:
+    """A program for each result of one that reduces all elements, if not all read all inputs."""
+    if node.kernel != "run" or node.continues or any(out.size > 1 for out in node.outs):
+        return None
+    typed, outs, ins, inner = node.args
+    if any(x.shape != ins[0].shape for x in ins) or ins[0].size == 1:
+        return None
+    parts = [_part(typed, place) for place in range(len(outs))]
+    if all(len(reads) == len(ins) for _, reads in parts):
+        return None
+    return [
+        replace(node, args=(part, (out,), tuple(ins[k] for k in reads), inner), outs=(out,))
+        for out, (part, reads) in zip(outs, parts, strict=True)
+    ]
+
+
+def _part(typed: TypedProgram, place: int) -> tuple[TypedProgram, list[int]]:
+    """The program of one output, and the inputs that it reads."""
+    needed = _needed(typed, place)
+    order = {number: new for new, number in enumerate(needed)}
+    reads = needed[: sum(number < len(typed.inputs) for number in needed)]
+    some = [typed.instructions[number] for number in needed]
+    instructions = tuple(
+        replace(i, args=tuple(order[a] for a in i.args), detail=n if i.name == "load" else i.detail)
+        for n, i in enumerate(some)
+    )
+    dtypes = tuple(typed.dtypes[n] for n in needed)
+    builder = Builder()
+    inputs = [builder.input(typed.input_kinds[k]) for k in reads]
+    (result,) = spliced(builder, replace(typed, instructions=instructions, dtypes=dtypes), inputs)
+    names = [typed.program.arguments[k] for k in reads]
+    program = builder.finish(typed.program.name, names, result)
+    return program.for_dtypes(tuple(typed.inputs[k] for k in reads), (typed.outputs[place],)), reads
+
+
+def _needed(typed: TypedProgram, place: int) -> list[int]:
+    """The numbers of the instructions that an output needs; loads are the first ones."""
+    needed: set[int] = set()
+    for number, i in reversed(list(enumerate(typed.instructions))):
+        if number in needed or (i.name == "store" and i.detail == place):
+            needed |= {number, *i.args}
+    return sorted(needed)

@@ -2,18 +2,19 @@
 
 A `Value` is data plus how it was made: `op` and `inputs` (None and [] for a leaf). An `Op` computes
 on raw arrays and differentiates by building new values, so gradients have gradients. This file
-knows no operator: Tensor gets its arithmetic from `ops/operators.py`. The walks are in `graph.py`.
+knows no operator: Tensor gets its arithmetic from `ops/operators.py`. The walks are in `graph.py`,
+what `backward` does with them in `reverse.py`.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _native, config, cycles
+from . import _native, config
 from .backend import BackendDevice, default_device, device_named
 from .dtype import dtype_of
 from .graph import (
@@ -24,12 +25,16 @@ from .graph import (
     is_grad_enabled as is_grad_enabled,
     no_grad as no_grad,
     observers,
-    propagate as propagate,
     set_grad_enabled as set_grad_enabled,
 )
-from .ndarray import abstract, bridge, functions, intake, mutation, select
+from .ndarray import abstract, bridge, functions, intake, mutation
 from .ndarray.array import NDArray
 from .ndarray.layout import Size
+from .op import Op as Op
+from .reverse import (
+    compute_gradient_of_variables as compute_gradient_of_variables,
+    in_own_memory as in_own_memory,
+)
 
 if TYPE_CHECKING:
     from .tensor_methods import TensorMethods
@@ -40,36 +45,6 @@ LAZY_MODE = False  # True: values compute when their data is asked for
 next_stamp = _native.next_stamp  # nodes are numbered in order of creation
 _make_node = _native.make_node
 _pending: weakref.WeakSet[Value] = weakref.WeakSet()  # lazy values without data
-
-
-class Op:
-    """An operator: `compute` on raw arrays, `gradient` on values. Parameters are attributes.
-
-    An operator may also define `jvp(node, tangents)`, its rule for forward mode: the tangent of
-    node, given those of node.inputs (None for zero). Without it the rule follows from `gradient`.
-    """
-
-    differentiable: ClassVar[bool] = True  # False: the result never requires a gradient
-    linear: ClassVar[bool] = False  # jointly linear in all inputs: the tangent is op(*tangents)
-    elementwise: ClassVar[bool] = False  # output i depends on input element i only
-
-    def __call__(self, *inputs: Any) -> Any:
-        raise TypeError(f"[{type(self).__name__}] subclass TensorOp or TensorTupleOp.")
-
-    def compute(self, *arrays: Any) -> Any:
-        """The result's array, from the inputs' arrays."""
-        raise TypeError(f"[{type(self).__name__}] has no compute.")
-
-    def gradient(self, out_grad: Any, node: Any) -> Any:
-        """The adjoints of node.inputs, given the adjoint of node; None where there is none."""
-        raise TypeError(f"[{type(self).__name__}] has no gradient.")
-
-    def gradient_as_tuple(self, out_grad: Any, node: Any) -> tuple[Any, ...]:
-        """`gradient`, always as a tuple."""
-        result = self.gradient(out_grad, node)
-        if isinstance(result, (tuple, list)):
-            return tuple(result)
-        return (result,)
 
 
 class TensorOp(Op):
@@ -497,66 +472,3 @@ class Tensor(Value, TensorMethods):
             hooks.pop(key, None)
 
         return remove
-
-
-# Reverse mode -----------------------------------------------------------------------------------
-
-
-class _Freed(Op):
-    """What made a value that a backward pass has freed."""
-
-    def gradient(self, out_grad: Any, node: Any) -> Any:
-        raise ValueError(
-            "[backward] the graph was freed by an earlier backward(create_graph=False); pass "
-            "retain_graph=True there, or compute the result again."
-        )
-
-
-def compute_gradient_of_variables(
-    output_tensor: Value,
-    out_grad: Value,
-    *,
-    accumulate: bool = False,
-    create_graph: bool = True,
-    retain_graph: bool | None = None,
-) -> None:
-    """Reverse mode: set `.grad` on every node that output_tensor depends on.
-
-    A leaf's gradient is a node of the graph, in memory of its own. What lies between keeps its
-    gradient as plain data, else every value would be in a cycle with its own gradient; with
-    `create_graph=False`, none, and the graph is freed unless `retain_graph` says otherwise.
-    """
-    retain_graph = create_graph if retain_graph is None else retain_graph
-    if create_graph:
-        cycles.collect()
-    taken = {mutation.memory_id(out_grad.cached_data)}
-
-    def store(node: Value, grad: Any) -> None:
-        if node.op is not None and node is not output_tensor:
-            if not create_graph:
-                return
-            grad = grad if LAZY_MODE else grad.detach()
-        elif not node.requires_grad and node is not output_tensor:
-            return
-        if accumulate and node.grad is not None:
-            node.grad = node.grad + grad
-        else:
-            node.grad = grad if node.op is not None else in_own_memory(grad, taken)
-
-    freed = None if retain_graph else _Freed()
-    propagate([output_tensor], [out_grad], store, create_graph=create_graph, freed=freed)
-
-
-def in_own_memory(grad: Any, taken: set[int | None]) -> Any:
-    """grad, or a copy: writing into one leaf's gradient (`w.grad *= 2`) must change no other.
-
-    The gradient of a + b is one array for both, that of a sum repeats one element.
-    """
-    data = grad.cached_data
-    memory = mutation.memory_id(data)
-    if memory is None:
-        return grad
-    if memory in taken or select.has_overlap(data):
-        return grad.clone()
-    taken.add(memory)
-    return grad

@@ -19,7 +19,7 @@ LAYERS = [
     {"config", "dtype", "facts", "_native"},
     {"backend"},
     {"ndarray"},
-    {"autograd", "cycles", "graph", "rebinding", "tensor_methods"},
+    {"autograd", "cycles", "graph", "op", "rebinding", "reverse", "tensor_methods"},
     {"ops"},
     {"init"},
     {"anomaly", "data", "io", "nn", "optim", "recompute", "testing", "transforms", "tree"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,9 @@ from .reference_networks import (
     CELLS as CELLS,
     attention as attention,
     attention_backward as attention_backward,
+    conv as conv,
+    conv_by_data as conv_by_data,
+    conv_by_weight as conv_by_weight,
     recurrence as recurrence,
     recurrence_backward as recurrence_backward,
     sigmoid,
@@ -27,6 +30,7 @@ from .storage import (
     Array,
     Handle as Handle,
     Owned,
+    accumulator,
     load as load,
     narrow as narrow,
     store as store,
@@ -181,14 +185,9 @@ REDUCE: dict[str, Any] = {
 }
 
 
-def _accumulator(out: Operand) -> dict[str, Any]:
-    """Half types and float32 accumulate in float64: the reference is the accurate one."""
-    return {"dtype": np.float64 if out.dtype.is_floating else out.dtype.storage}
-
-
 def reduce(name: str, out: Operand, a: Operand) -> None:
     axes = tuple(i for i, n in enumerate(out.shape) if n == 1)
-    options = _accumulator(out) if name in ("sum", "prod") else {}
+    options = accumulator(out) if name in ("sum", "prod") else {}
     with np.errstate(all="ignore"):
         store(out, REDUCE[name](load(a), axis=axes, keepdims=True, **options))
 
@@ -199,7 +198,7 @@ def arg_reduce(name: str, out: Operand, a: Operand, axis: int) -> None:
 
 def scan(name: str, out: Operand, a: Operand, axis: int) -> None:
     with np.errstate(all="ignore"):
-        store(out, getattr(np, name)(load(a), axis=axis, **_accumulator(out)))
+        store(out, getattr(np, name)(load(a), axis=axis, **accumulator(out)))
 
 
 # Tile programs ----------------------------------------------------------------------------------
@@ -342,43 +341,6 @@ def matmul_then(
     run(program, outs, (product, *ins), 0)
 
 
-def _meetings(
-    x: Array, y: Array, size: Steps, stride: Steps, padding: Steps, dilation: Steps
-) -> Iterator[tuple[Steps, Array, Array]]:
-    """(tap, the inputs that it sees, the outputs that see them), as views of (N, S..., G, C/G)."""
-    for tap in np.ndindex(size):
-        inputs, outputs = [slice(None)], [slice(None)]
-        for d, k in enumerate(tap):
-            shift = k * dilation[d] - padding[d]  # output p sees input p * stride + shift
-            first = max(0, -(shift // stride[d]))
-            stop = max(first, min(y.shape[1 + d], (x.shape[1 + d] - 1 - shift) // stride[d] + 1))
-            begin = first * stride[d] + shift
-            inputs.append(slice(begin, begin + (stop - first) * stride[d], stride[d]))
-            outputs.append(slice(first, stop))
-        seen, made = x[tuple(inputs)], y[tuple(outputs)]
-        if seen.size and made.size:
-            yield tap, seen, made
-
-
-def _in_groups(array: Array, out: Operand, groups: int) -> Array:
-    """(..., C) -> (..., G, C/G), in the type that out is summed up in"""
-    shape = (*array.shape[:-1], groups, array.shape[-1] // groups)
-    return array.astype(_accumulator(out)["dtype"]).reshape(shape)
-
-
-def conv(
-    out: Operand, x: Operand, w: Operand,
-    stride: Steps, padding: Steps, dilation: Steps, groups: int,
-) -> None:  # fmt: skip
-    data, filters, total = (
-        _in_groups(a, out, groups) for a in (load(x), load(w), np.zeros(out.shape))
-    )
-    with np.errstate(all="ignore"):
-        for tap, seen, made in _meetings(data, total, w.shape[:-2], stride, padding, dilation):
-            made += np.einsum("...gc,cgo->...go", seen, filters[tap])
-        store(out, total.reshape(out.shape))
-
-
 def conv_then(
     program: TypedProgram, outs: Sequence[Operand], x: Operand, w: Operand,
     shape: Steps, stride: Steps, padding: Steps, dilation: Steps, groups: int,
@@ -389,33 +351,6 @@ def conv_then(
     matrix = Owned(outs[0].shape, program.inputs[0])
     store(matrix, load(images).reshape(matrix.shape))
     run(program, outs, (matrix, *ins), 0)
-
-
-def conv_by_data(
-    out: Operand, y: Operand, w: Operand,
-    stride: Steps, padding: Steps, dilation: Steps, groups: int,
-) -> None:  # fmt: skip
-    data, filters, total = (
-        _in_groups(a, out, groups) for a in (load(y), load(w), np.zeros(out.shape))
-    )
-    with np.errstate(all="ignore"):
-        for tap, seen, made in _meetings(total, data, w.shape[:-2], stride, padding, dilation):
-            seen += np.einsum("...go,cgo->...gc", made, filters[tap])
-        store(out, total.reshape(out.shape))
-
-
-def conv_by_weight(
-    out: Operand, x: Operand, y: Operand,
-    stride: Steps, padding: Steps, dilation: Steps, groups: int,
-) -> None:  # fmt: skip
-    left, right, total = (
-        _in_groups(a, out, groups) for a in (load(x), load(y), np.zeros(out.shape))
-    )
-    with np.errstate(all="ignore"):
-        for tap, seen, made in _meetings(left, right, out.shape[:-2], stride, padding, dilation):
-            rows, columns = (a.reshape(-1, *a.shape[-2:]) for a in (seen, made))
-            total[tap] = np.einsum("pgc,pgo->cgo", rows, columns)
-        store(out, total.reshape(out.shape))
 
 
 # Indexing and order -----------------------------------------------------------------------------

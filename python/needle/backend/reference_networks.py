@@ -1,13 +1,14 @@
-"""The contract's kernels for networks in NumPy: attention and recurrent cells."""
+"""The contract's kernels for networks in NumPy: attention, recurrent cells, convolution."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from .protocol import Operand
-from .storage import Array, load, store
+from .protocol import Operand, Steps
+from .storage import Array, accumulator, load, store
 
 
 def sigmoid(x: Array) -> Array:
@@ -154,3 +155,70 @@ def recurrence_backward(
         store(ds, np.stack(d_sums[::-1]))
     if dc0 is not None:
         store(dc0, dc)
+
+
+# Convolution ------------------------------------------------------------------------------------
+
+
+def _meetings(
+    x: Array, y: Array, size: Steps, stride: Steps, padding: Steps, dilation: Steps
+) -> Iterator[tuple[Steps, Array, Array]]:
+    """(tap, the inputs that it sees, the outputs that see them), as views of (N, S..., G, C/G)."""
+    for tap in np.ndindex(size):
+        inputs, outputs = [slice(None)], [slice(None)]
+        for d, k in enumerate(tap):
+            shift = k * dilation[d] - padding[d]  # output p sees input p * stride + shift
+            first = max(0, -(shift // stride[d]))
+            stop = max(first, min(y.shape[1 + d], (x.shape[1 + d] - 1 - shift) // stride[d] + 1))
+            begin = first * stride[d] + shift
+            inputs.append(slice(begin, begin + (stop - first) * stride[d], stride[d]))
+            outputs.append(slice(first, stop))
+        seen, made = x[tuple(inputs)], y[tuple(outputs)]
+        if seen.size and made.size:
+            yield tap, seen, made
+
+
+def _in_groups(array: Array, out: Operand, groups: int) -> Array:
+    """(..., C) -> (..., G, C/G), in the type that out is summed up in"""
+    shape = (*array.shape[:-1], groups, array.shape[-1] // groups)
+    return array.astype(accumulator(out)["dtype"]).reshape(shape)
+
+
+def conv(
+    out: Operand, x: Operand, w: Operand,
+    stride: Steps, padding: Steps, dilation: Steps, groups: int,
+) -> None:  # fmt: skip
+    data, filters, total = (
+        _in_groups(a, out, groups) for a in (load(x), load(w), np.zeros(out.shape))
+    )
+    with np.errstate(all="ignore"):
+        for tap, seen, made in _meetings(data, total, w.shape[:-2], stride, padding, dilation):
+            made += np.einsum("...gc,cgo->...go", seen, filters[tap])
+        store(out, total.reshape(out.shape))
+
+
+def conv_by_data(
+    out: Operand, y: Operand, w: Operand,
+    stride: Steps, padding: Steps, dilation: Steps, groups: int,
+) -> None:  # fmt: skip
+    data, filters, total = (
+        _in_groups(a, out, groups) for a in (load(y), load(w), np.zeros(out.shape))
+    )
+    with np.errstate(all="ignore"):
+        for tap, seen, made in _meetings(total, data, w.shape[:-2], stride, padding, dilation):
+            seen += np.einsum("...go,cgo->...gc", made, filters[tap])
+        store(out, total.reshape(out.shape))
+
+
+def conv_by_weight(
+    out: Operand, x: Operand, y: Operand,
+    stride: Steps, padding: Steps, dilation: Steps, groups: int,
+) -> None:  # fmt: skip
+    left, right, total = (
+        _in_groups(a, out, groups) for a in (load(x), load(y), np.zeros(out.shape))
+    )
+    with np.errstate(all="ignore"):
+        for tap, seen, made in _meetings(left, right, out.shape[:-2], stride, padding, dilation):
+            rows, columns = (a.reshape(-1, *a.shape[-2:]) for a in (seen, made))
+            total[tap] = np.einsum("pgc,pgo->cgo", rows, columns)
+        store(out, total.reshape(out.shape))

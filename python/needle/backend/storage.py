@@ -81,3 +81,8 @@ def store(out: Operand, values: Any) -> None:
     if out.dtype is bfloat16:
         values = narrow(values.astype(np.float32))
     view(out)[...] = values.astype(out.dtype.storage)
+
+
+def accumulator(out: Operand) -> dict[str, Any]:
+    """Half types and float32 accumulate in float64: the reference is the accurate one."""
+    return {"dtype": np.float64 if out.dtype.is_floating else out.dtype.storage}

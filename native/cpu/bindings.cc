@@ -135,5 +135,7 @@ NB_MODULE(_native, m) {
   needle::bind_networks(m);
   needle::bind_exchange(m);
   needle::bind_dlpack(m);
-  needle::bind_objects(m);
+  needle::bind_arrays(m);
+  needle::bind_nodes(m);
+  needle::bind_state(m);
 }

@@ -35,12 +35,22 @@ struct ArrayFields {
 // The fields of an array; null for an operand of another class.
 const ArrayFields* array_fields(nb::handle object);
 
-// Is this a floating array with memory on this device, and does nobody record what is done to it?
+// What NodeBase, the base class of values in the graph, holds.
+struct NodeFields {
+  PyObject_HEAD PyObject *op, *inputs, *cached_data, *requires_grad, *grad;
+  long long stamp;  // 0 until the fields are set
+};
+
+// The fields of a node; null for an object of another class.
+NodeFields* node_fields(nb::handle object);
+
+// Has this array memory on this device, and does nobody record what is done to it? Is it floating?
+bool is_plain_array(const ArrayFields& array);
 bool is_floating_array(const ArrayFields& array);
 
-// An array of this shape, row-major, in memory of its own, of like's class, dtype and device; `out`
-// is its view.
-nb::object new_array(const ArrayFields& like, const View& shape, View& out);
+// An array of this shape and dtype, row-major, in memory of its own, of like's class and device;
+// `dtype` is the same as shape.dtype in Python, `out` the array's view.
+nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shape, View& out);
 
 struct Operand {
   View view;
@@ -91,6 +101,13 @@ Operand read_output(nb::handle object, Site site);  // writable, and no element 
 
 // The view with its axes matched to `shape` by NumPy's rules: new and stretched axes get stride 0.
 View broadcast(const View& view, const int64_t* shape, int ndim, Site site);
+
+// Widens a shape to the one that it and a have in common; false where there is none.
+bool join_shape(View& shape, const View& a);
+
+// Would an array of out's shape with operand a be row-major? ndarray/array.py's empty_like knows
+// what else it could be.
+bool leads_to_row_major(const View& a, const View& out);
 
 bool is_compact(const View& view);  // C order without gaps
 void set_compact_strides(View& view);
@@ -194,6 +211,8 @@ void bind_compiled(nb::module_& m);
 void bind_networks(nb::module_& m);
 void bind_exchange(nb::module_& m);
 void bind_dlpack(nb::module_& m);
-void bind_objects(nb::module_& m);
+void bind_arrays(nb::module_& m);
+void bind_nodes(nb::module_& m);
+void bind_state(nb::module_& m);
 
 }  // namespace needle

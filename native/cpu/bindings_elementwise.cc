@@ -182,15 +182,6 @@ void where(nb::handle out, nb::handle cond, nb::handle a, nb::handle b) {
 // Results in new arrays
 // ----------------------------------------------------------------------------------
 
-// Would an array like this one be row-major? ndarray/array.py's empty_like knows what else it could
-// be.
-bool leads_to_row_major(const View& a, const View& out) {
-  if (out.ndim <= 2 || a.ndim != out.ndim) return true;
-  bool same = true;
-  for (int d = 0; d < out.ndim; ++d) same = same && a.shape[d] == out.shape[d];
-  return !same || a.strides[a.ndim - 1] == 1;
-}
-
 nb::object new_unary(nb::handle name, nb::handle a) {
   const ArrayFields* const like = array_fields(a);
   if (like == nullptr || !is_floating_array(*like)) return nb::none();
@@ -202,21 +193,9 @@ nb::object new_unary(nb::handle name, nb::handle a) {
   if (!is_known || info.kind == ElementwiseKind::predicate) return nb::none();
   if (!leads_to_row_major(source.view, source.view)) return nb::none();
   View out;
-  nb::object result = new_array(*like, source.view, out);
+  nb::object result = new_array(*like, like->dtype, source.view, out);
   launch(out.size(), {&out, &source.view}, [op](Views v) { kernels().unary(op, *v[0], *v[1]); });
   return result;
-}
-
-// The common shape; false where there is none.
-bool join_shapes(const View& a, const View& b, View& out) {
-  out.ndim = std::max(a.ndim, b.ndim);
-  for (int d = 0; d < out.ndim; ++d) {
-    const int i = d - (out.ndim - a.ndim), j = d - (out.ndim - b.ndim);
-    const int64_t n = i < 0 ? 1 : a.shape[i], m = j < 0 ? 1 : b.shape[j];
-    if (n != m && n != 1 && m != 1) return false;
-    out.shape[d] = n == 1 ? m : n;
-  }
-  return true;
 }
 
 nb::object new_binary(nb::handle name, nb::handle a, nb::handle b) {
@@ -236,12 +215,15 @@ nb::object new_binary(nb::handle name, nb::handle a, nb::handle b) {
   const bool is_known = kernels().has_binary(op, pair.dtype);
   if (!is_known || info.kind == ElementwiseKind::predicate) return nb::none();
   View shape, out;
-  if (!join_shapes(pair.left.view, pair.right.view, shape)) return nb::none();
+  shape.ndim = 0;
+  for (const View* view : {&pair.left.view, &pair.right.view}) {
+    if (!join_shape(shape, *view)) return nb::none();
+  }
   for (const View* view : {&pair.left.view, &pair.right.view}) {
     if (!leads_to_row_major(*view, shape)) return nb::none();
   }
   shape.dtype = pair.dtype;
-  nb::object result = new_array(*like, shape, out);
+  nb::object result = new_array(*like, like->dtype, shape, out);
   pair.launch_on(op, out, info.name);
   return result;
 }

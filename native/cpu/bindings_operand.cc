@@ -282,6 +282,25 @@ View broadcast(const View& view, const int64_t* shape, int ndim, Site site) {
   return result;
 }
 
+bool join_shape(View& shape, const View& a) {
+  const int added = std::max(0, a.ndim - shape.ndim);
+  std::copy_backward(shape.shape, shape.shape + shape.ndim, shape.shape + shape.ndim + added);
+  std::fill(shape.shape, shape.shape + added, 1);
+  shape.ndim += added;
+  for (int d = 0; d < a.ndim; ++d) {
+    int64_t& n = shape.shape[shape.ndim - a.ndim + d];
+    if (n == 1) n = a.shape[d];
+    if (a.shape[d] != 1 && a.shape[d] != n) return false;
+  }
+  return true;
+}
+
+bool leads_to_row_major(const View& a, const View& out) {
+  if (out.ndim <= 2 || a.ndim != out.ndim) return true;
+  const bool is_same = std::equal(a.shape, a.shape + a.ndim, out.shape);
+  return !is_same || a.strides[a.ndim - 1] == 1;
+}
+
 bool is_compact(const View& view) {
   int64_t expected = 1;
   for (int d = view.ndim - 1; d >= 0; --d) {

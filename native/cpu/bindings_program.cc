@@ -57,17 +57,18 @@ class Call {
   Call(const TileProgram& program, nb::handle outs, nb::handle ins, int inner,
        const Operand* product = nullptr)
       : program_(program), inner_(inner) {
+    operands_.reserve(static_cast<size_t>(program.n_outputs + program.n_inputs));
     read(outs, 0, program.n_outputs, "outs");
     if (product != nullptr) operands_.push_back(*product);
     read(ins, product == nullptr ? 0 : 1, program.n_inputs, "ins");
     find_shape();
-    if (inner < 0 || inner > ndim_) {
-      raise_value({"run", "inner"}, "expected 0 to %d axes, got %d", ndim_, inner);
+    if (inner < 0 || inner > shape_.ndim) {
+      raise_value({"run", "inner"}, "expected 0 to %d axes, got %d", shape_.ndim, inner);
     }
     views_.resize(operands_.size());
     for (size_t k = 0; k < operands_.size(); ++k) {
       check_shape(static_cast<int>(k));
-      views_[k] = broadcast(operands_[k].view, shape_, ndim_, {"run", role(k)});
+      views_[k] = broadcast(operands_[k].view, shape_.shape, shape_.ndim, {"run", role(k)});
     }
     for (const View& view : views_) pointers_.push_back(&view);
   }
@@ -97,18 +98,12 @@ class Call {
   }
 
   void find_shape() {
-    ndim_ = 0;
-    for (const Operand& operand : operands_) ndim_ = std::max(ndim_, operand.view.ndim);
-    std::fill(shape_, shape_ + ndim_, 1);
+    shape_.ndim = 0;
     for (size_t k = 0; k < operands_.size(); ++k) {
       const View& view = operands_[k].view;
-      for (int d = 0; d < view.ndim; ++d) {
-        int64_t& n = shape_[ndim_ - view.ndim + d];
-        if (n == 1) n = view.shape[d];
-        if (view.shape[d] != 1 && view.shape[d] != n) {
-          raise_value({"run", role(k)}, "shape %s does not broadcast with the others to %s",
-                      shape_text(view).c_str(), shape_text(shape_, ndim_).c_str());
-        }
+      if (!join_shape(shape_, view)) {
+        raise_value({"run", role(k)}, "shape %s does not broadcast with the others to %s",
+                    shape_text(view).c_str(), shape_text(shape_).c_str());
       }
     }
   }
@@ -121,13 +116,13 @@ class Call {
     if (!is_output && kind == ValueKind::full) return;
     const View& view = operands_[static_cast<size_t>(k)].view;
     bool fits = true;
-    for (int d = 0; d < ndim_; ++d) {
-      const int own = d - (ndim_ - view.ndim);
+    for (int d = 0; d < shape_.ndim; ++d) {
+      const int own = d - (shape_.ndim - view.ndim);
       const int64_t n = own < 0 ? 1 : view.shape[own];
-      const bool in_row = d >= ndim_ - inner_;
+      const bool in_row = d >= shape_.ndim - inner_;
       const bool is_spanned = kind == ValueKind::full || (kind == ValueKind::row && !in_row) ||
                               (kind == ValueKind::column && in_row);
-      const int64_t expected = is_spanned ? shape_[d] : 1;
+      const int64_t expected = is_spanned ? shape_.shape[d] : 1;
       fits = fits && (n == expected || (!is_output && n == 1));
     }
     if (fits) return;
@@ -135,7 +130,7 @@ class Call {
     raise_value({"run", role(static_cast<size_t>(k))},
                 "shape %s is not that of a %s value, for rows of %d axes in shape %s",
                 shape_text(view).c_str(), kNames[static_cast<int>(kind)], inner_,
-                shape_text(shape_, ndim_).c_str());
+                shape_text(shape_).c_str());
   }
 
   const TileProgram& program_;
@@ -143,15 +138,103 @@ class Call {
   std::vector<Operand> operands_;
   std::vector<View> views_;
   std::vector<const View*> pointers_;
-  int64_t shape_[kMaxDims];
-  int ndim_;
+  View shape_;
 };
 
-void run(nb::handle program, nb::handle outs, nb::handle ins, int inner) {
-  const TileProgram& decoded = find_program(program);
-  const Call call(decoded, outs, ins, inner);
+void run_on(const TileProgram& program, nb::handle outs, nb::handle ins, int inner) {
+  const Call call(program, outs, ins, inner);
   launch(call.work(), call.operands(),
-         [&decoded, inner](Views v) { kernels().run_program(decoded, v, inner); });
+         [&program, inner](Views v) { kernels().run_program(program, v, inner); });
+}
+
+void run(nb::handle program, nb::handle outs, nb::handle ins, int inner) {
+  run_on(find_program(program), outs, ins, inner);
+}
+
+// Results in new arrays
+// ----------------------------------------------------------------------------------
+
+// The typed program that Program.for_dtypes made for these arrays before; null if it did not, or if
+// an array is not a plain one.
+nb::object find_typed(nb::handle program, nb::handle arrays) {
+  static PyObject* const name = PyUnicode_InternFromString("_typed");
+  const Py_ssize_t count = PyTuple_GET_SIZE(arrays.ptr());
+  const nb::object dtypes = nb::steal(PyTuple_New(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const ArrayFields* const array = array_fields(PyTuple_GET_ITEM(arrays.ptr(), i));
+    if (array == nullptr || !is_plain_array(*array)) return {};
+    PyTuple_SET_ITEM(dtypes.ptr(), i, Py_NewRef(array->dtype));
+  }
+  const nb::object known = nb::steal(PyObject_GetAttr(program.ptr(), name));
+  const nb::object key = nb::steal(PyTuple_Pack(2, dtypes.ptr(), Py_None));
+  if (!known.is_valid() || !key.is_valid()) throw nb::python_error();
+  PyObject* const found = PyDict_GetItemWithError(known.ptr(), key.ptr());
+  if (found == nullptr && PyErr_Occurred()) throw nb::python_error();
+  return nb::borrow(found);
+}
+
+// The shape that a program runs over, if its outputs are row-major there.
+bool find_space(nb::handle arrays, View& space) {
+  space.ndim = 0;
+  std::vector<Operand> operands;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays.ptr()); ++i) {
+    operands.push_back(read_operand(PyTuple_GET_ITEM(arrays.ptr(), i), {"run", "ins"}));
+    if (!join_shape(space, operands.back().view)) return false;
+  }
+  for (const Operand& operand : operands) {
+    if (!leads_to_row_major(operand.view, space)) return false;
+  }
+  return true;
+}
+
+// How many axes the row has; -1 if it is not made of the last ones.
+int read_row(nb::handle axes, int ndim) {
+  if (!PyTuple_CheckExact(axes.ptr())) return -1;
+  const auto count = static_cast<int>(PyTuple_GET_SIZE(axes.ptr()));
+  for (int i = 0; i < count; ++i) {
+    if (read_int(PyTuple_GET_ITEM(axes.ptr(), i), {"run", nullptr}, "axes") != ndim - count + i) {
+      return -1;
+    }
+  }
+  return count;
+}
+
+// The shape of an output of a kind.
+void cut_shape(const View& space, int inner, ValueKind kind, View& shape) {
+  shape.ndim = kind == ValueKind::scalar ? 0 : space.ndim;
+  for (int d = 0; d < shape.ndim; ++d) {
+    const bool is_single =
+        kind != ValueKind::full && (d >= space.ndim - inner) == (kind == ValueKind::row);
+    shape.shape[d] = is_single ? 1 : space.shape[d];
+  }
+}
+
+nb::object new_run(nb::handle program, nb::handle arrays, nb::handle axes) {
+  static PyObject* const name = PyUnicode_InternFromString("outputs");
+  if (!PyTuple_CheckExact(arrays.ptr()) || PyTuple_GET_SIZE(arrays.ptr()) == 0) return nb::none();
+  const nb::object typed = find_typed(program, arrays);
+  View space;
+  if (!typed.is_valid() || !find_space(arrays, space)) return nb::none();
+  const int inner = read_row(axes, space.ndim);
+  if (inner < 0) return nb::none();
+  const TileProgram& decoded = find_program(typed);
+  const nb::object dtypes = nb::steal(PyObject_GetAttr(typed.ptr(), name));
+  if (!dtypes.is_valid()) throw nb::python_error();
+  if (!PyTuple_Check(dtypes.ptr()) || PyTuple_GET_SIZE(dtypes.ptr()) != decoded.n_outputs) {
+    raise_type({"run", "program"}, "expected a dtype for each of %d outputs", decoded.n_outputs);
+  }
+  const ArrayFields& like = *array_fields(PyTuple_GET_ITEM(arrays.ptr(), 0));
+  const nb::object outs = nb::steal(PyTuple_New(decoded.n_outputs));
+  for (int k = 0; k < decoded.n_outputs; ++k) {
+    View shape, out;
+    cut_shape(space, inner, decoded.output_kind[k], shape);
+    shape.dtype = decoded.output_dtype[k];
+    PyTuple_SET_ITEM(
+        outs.ptr(), k,
+        new_array(like, nb::borrow(PyTuple_GET_ITEM(dtypes.ptr(), k)), shape, out).release().ptr());
+  }
+  run_on(decoded, outs, arrays, inner);
+  return decoded.n_outputs == 1 ? nb::borrow(PyTuple_GET_ITEM(outs.ptr(), 0)) : outs;
 }
 
 void run_each(nb::handle program, nb::handle calls) {
@@ -271,6 +354,10 @@ void conv_then(nb::handle program, nb::handle outs, nb::handle x, nb::handle w, 
 void bind_programs(nb::module_& m) {
   using nb::arg;
   m.def("run", run, arg("program"), arg("outs"), arg("ins"), arg("inner") = 1);
+  m.def(
+      "new_run", new_run, arg("program"), arg("arrays"), arg("axes"),
+      "A program for all dtypes on arrays of this device, with the results in new arrays: one, or "
+      "a tuple. None where there is more to decide.");
   m.def("run_each", run_each, arg("program"), arg("calls"));
   m.def(
       "is_frozen", [](nb::handle program) { return find_program(program).frozen >= 0; },

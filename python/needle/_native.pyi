@@ -9,7 +9,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from .backend.c_function import CFunction
-from .backend.program import TypedProgram
+from .backend.program import Program, TypedProgram
 from .backend.protocol import Operand, Scalar
 
 __version__: str
@@ -75,6 +75,7 @@ def where(out: Operand, cond: Operand, a: Operand, b: Operand) -> None: ...
 def run(
     program: TypedProgram, outs: Items[Operand], ins: Items[Operand], inner: int = 1
 ) -> None: ...
+def new_run(program: Program, arrays: tuple[Any, ...], axes: tuple[int, ...]) -> Any: ...
 def run_each(
     program: TypedProgram, calls: Items[tuple[Items[Operand], Items[Operand]]]
 ) -> None: ...
@@ -287,6 +288,15 @@ def empty_array(cls: type[A], shape: tuple[int, ...], dtype: str, device: Any, /
 
 def make_node(cls: type[N], op: Any, inputs: Any, cached_data: Any, requires_grad: bool, /) -> N:
     """A node of a class over NodeBase, numbered and counted."""
+
+def apply(cls: type[N], op: Any, inputs: Any, /) -> N:
+    """The value of op(*inputs): it keeps op and inputs if a gradient may be asked for."""
+
+def is_grad_enabled() -> bool:
+    """Do operators record what they do, on this thread?"""
+
+def set_grad_enabled(enabled: bool, /) -> bool:
+    """Lets operators of this thread record what they do, or not; gives what was set before."""
 
 def next_stamp() -> int:
     """The next number in the order in which nodes are made."""

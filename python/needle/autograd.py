@@ -21,7 +21,6 @@ from .graph import (
     Observer as Observer,
     enable_grad as enable_grad,
     find_topo_sort as find_topo_sort,
-    grad_mode,
     is_grad_enabled as is_grad_enabled,
     no_grad as no_grad,
     observers,
@@ -94,24 +93,7 @@ class Value(_native.NodeBase):
         """The value of op(*inputs): computed now, or when it is needed in lazy mode."""
         if LAZY_MODE:
             return cls._postpone(op, inputs)
-        tracked = False
-        arrays = []
-        try:
-            for x in inputs:
-                if x.requires_grad:
-                    tracked = True
-                array = x.cached_data
-                arrays.append(x.realize_cached_data() if array is None else array)
-            data = op.compute(*arrays)
-        except AttributeError:
-            _check_inputs(op, inputs)
-            raise
-        if data is None:
-            raise TypeError(f"[{type(op).__name__}.compute] expected an array, got None.")
-        if tracked and op.differentiable and grad_mode.enabled:
-            value = _make_node(cls, op, inputs, data, True)
-        else:
-            value = _make_node(cls, None, [], data, False)
+        value = _native.apply(cls, op, inputs)
         if observers:
             _notify(op, inputs, value)
         return value
@@ -120,7 +102,7 @@ class Value(_native.NodeBase):
     def _postpone(cls, op: Op, inputs: Sequence[Value]) -> Any:
         """A value of lazy mode: it knows how it is made, and has no data yet."""
         _check_inputs(op, inputs)
-        tracked = any(x.requires_grad for x in inputs) and op.differentiable and grad_mode.enabled
+        tracked = any(x.requires_grad for x in inputs) and op.differentiable and is_grad_enabled()
         value = _make_node(cls, op, inputs, None, tracked)
         _pending.add(value)
         if observers:

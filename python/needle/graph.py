@@ -5,13 +5,12 @@ Nothing here knows what a value holds; `autograd.py` says what values and operat
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from . import rebinding
-from ._native import NodeBase
+from . import _native, rebinding
 from .ndarray import mutation
 
 if TYPE_CHECKING:
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
 
 
 # Gradient modes ---------------------------------------------------------------------------------
-
-
-class _GradMode(threading.local):
-    enabled = True
-
-
-grad_mode = _GradMode()
 
 
 class set_grad_enabled(ContextDecorator):
@@ -43,11 +35,10 @@ class set_grad_enabled(ContextDecorator):
         return set_grad_enabled(self._enabled)
 
     def __enter__(self) -> None:
-        self._before.append(grad_mode.enabled)
-        grad_mode.enabled = self._enabled
+        self._before.append(_native.set_grad_enabled(self._enabled))
 
     def __exit__(self, *exception: object) -> None:
-        grad_mode.enabled = self._before.pop()
+        _native.set_grad_enabled(self._before.pop())
 
 
 def no_grad(function: Callable[..., Any] | None = None) -> Any:
@@ -62,9 +53,7 @@ def enable_grad(function: Callable[..., Any] | None = None) -> Any:
     return mode if function is None else mode(function)
 
 
-def is_grad_enabled() -> bool:
-    """Do operators record what they do?"""
-    return grad_mode.enabled
+is_grad_enabled = _native.is_grad_enabled
 
 
 # Observers --------------------------------------------------------------------------------------
@@ -158,45 +147,46 @@ def propagate(
 
     adjoint(x) = sum over users y of x:  adjoint(y) * dy/dx
 
+    Nodes are numbered as they are made, so the users of a node have higher numbers: of the nodes
+    with an adjoint, the one with the highest number has got all of it.
+
     With `targets`, only the paths to them are walked, and none goes on behind a target. With
     `freed`, the graph is taken apart on the way: each node that was used loses its inputs and gets
     this operator, so that data which nobody else holds is gone before the next gradient is made.
     """
-    partials: dict[int, list[Value]] = {}
-    for output, out_grad in zip(outputs, out_grads, strict=True):
-        partials.setdefault(id(output), []).append(out_grad)
-    if targets is None:
-        order = find_topo_sort(outputs, until=lambda n: not n.requires_grad)
-    else:
-        order = find_paths(outputs, targets)
-    reached = {id(n) for n in order}
+    reached = None if targets is None else {id(n) for n in find_paths(outputs, targets)}
     ends = {id(t) for t in targets or ()}
+    adjoints: dict[int, Any] = {}  # as far as they are known, by the number of their node
+    queue: list[tuple[int, Value]] = []  # their nodes
+
+    def give(node: Value, part: Any) -> None:
+        number = node._stamp
+        known = adjoints.get(number)
+        if known is None:
+            heappush(queue, (-number, node))
+        adjoints[number] = part if known is None else known + part
+
     with set_grad_enabled(create_graph):
-        while order:
-            node = order.pop()
-            pending = partials.pop(id(node), None)
-            if pending is None:
-                continue
-            adjoint = _sum_adjoints(pending)
+        for output, out_grad in zip(outputs, out_grads, strict=True):
+            if reached is None or id(output) in reached:
+                give(output, out_grad)
+        while queue:
+            node = heappop(queue)[1]
+            adjoint = adjoints.pop(node._stamp).complete()
             if node._hooks:
                 adjoint = _run_hooks(node, adjoint)
             store(node, adjoint)
-            if node.op is None or id(node) in ends:
+            if node.op is None or not node.requires_grad or id(node) in ends:
                 continue
             gradients = _differentiate(node, adjoint)
             for source, gradient in zip(node.inputs, gradients, strict=True):
-                if gradient is not None and source.requires_grad and id(source) in reached:
-                    partials.setdefault(id(source), []).append(gradient)
+                if gradient is None or not source.requires_grad:
+                    continue
+                if reached is None or id(source) in reached:
+                    give(source, gradient)
             if freed is not None:
                 node.op, node.inputs = freed, ()
-                del pending, adjoint, gradients
-
-
-def _sum_adjoints(partials: list[Value]) -> Any:
-    total: Any = partials[0]
-    for other in partials[1:]:
-        total = total + other
-    return total.complete()
+            del adjoint, gradients, source, gradient
 
 
 def _run_hooks(node: Value, adjoint: Any) -> Any:
@@ -215,6 +205,8 @@ def _run_hooks(node: Value, adjoint: Any) -> Any:
 
 def _differentiate(node: Value, adjoint: Value) -> Sequence[Value | None]:
     assert node.op is not None
+    if rebinding.happened:
+        rebinding.restore_inputs(node)
     mutation.check_unchanged(node)
     if not observers:
         gradients = node.op.gradient_as_tuple(adjoint, node)
@@ -244,7 +236,8 @@ def _check_gradients(node: Value, gradients: Sequence[Any]) -> None:
         if gradient is None or not source.requires_grad:
             continue
         shape = getattr(source, "shape", None)  # a TensorTuple has none
-        got = getattr(gradient, "shape", None) if isinstance(gradient, NodeBase) else gradient
+        is_node = isinstance(gradient, _native.NodeBase)
+        got = getattr(gradient, "shape", None) if is_node else gradient
         if shape is not None and shape != got:
             raise ValueError(
                 f"[{type(node.op).__name__}.gradient] expected a Tensor of the input's shape "

@@ -49,6 +49,10 @@ class Fields(_native.ArrayBase):
         return made
 
 
+class Node(_native.NodeBase):
+    """A node with a shape that no data has."""
+
+
 class Recursive:
     """Asking for anything calls a kernel with itself."""
 
@@ -202,6 +206,13 @@ class Hostile:
         handle = _native.from_numpy(np.array(values, np.int64), "int64")
         return Operand(_handle=handle, shape=(count,), strides=(1,), offset=0, dtype="int64")
 
+    def node(self, data: Any) -> Any:
+        """A node of the graph, some of whose fields may be missing."""
+        made = _native.make_node(Node, self.number(), self.number(), data, self.number())
+        if self.rng.random() < 0.5:
+            delattr(made, self.pick("op", "inputs", "cached_data", "requires_grad", "grad"))
+        return made
+
     def loop(self) -> Any:
         """A loop whose body fills a slot of 16 bytes."""
         body = _native.Sequence()
@@ -249,6 +260,10 @@ KERNELS = (
     lambda h, o: _native.conv_then(PRODUCT, (o(),), o(), o(), h.pick((2, 3, 4), (1, 2), o()),
         (1,), (0,), h.pick((1,), (h.number(),)), 1, h.pick((), (o(),))),
     lambda h, o: _native.run(SOFTMAX, (o(),), (o(),), h.pick(0, 1, 2, -1, 33)),
+    lambda h, o: _native.new_run(SOFTMAX.program, h.pick((o(),), (o(), o()), o()),
+        h.pick((), (0,), (1,), (0, 1), (h.number(),), h.number())),
+    lambda h, o: _native.apply(h.pick(Node, Fields, h.number()), h.number(), h.pick(
+        (), (h.node(o()),), (h.node(o()), o()), o())),
     lambda h, o: _native.run_each(PRODUCT, [((o(),), (o(), o())) for _ in range(h.pick(0, 1, 2))]),
     lambda h, o: _native.take_homes([(h.number(), 0, h.number())], [o()], [None]),
     lambda h, o: h.loop(),

@@ -1,0 +1,73 @@
+// What the Python types of our own share: those with fields in C (bindings_arrays.cc,
+// bindings_nodes.cc), and functions that are called too often for nanobind's argument parsing.
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+#include "bindings.h"
+//
+#include <structmember.h>  // after Python.h
+
+namespace needle {
+
+// Frees an object of a Python class over one of these types: such a type owns a reference to
+// itself.
+inline void free_object(PyObject* self) {
+  PyTypeObject* const type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+inline PyObject* allocate(PyObject* type) {
+  auto* const cls = reinterpret_cast<PyTypeObject*>(type);
+  PyObject* const object = cls->tp_alloc(cls, 0);
+  if (object == nullptr) throw nb::python_error();
+  return object;
+}
+
+// The class in the first argument, which the others are the fields of.
+inline void check_call(PyObject* const* arguments, Py_ssize_t given, Py_ssize_t expected,
+                       PyTypeObject* base, const char* name) {
+  if (given == expected && PyType_Check(arguments[0]) &&
+      PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(arguments[0]), base)) {
+    return;
+  }
+  raise_type({name, nullptr}, "expected a class over %s and %zd fields", base->tp_name,
+             expected - 1);
+}
+
+// Calls f and gives its exception to Python: what nanobind does for the functions that it binds.
+template <class F>
+PyObject* guarded(const F& f) {
+  try {
+    return f();
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (const nb::builtin_exception& error) {
+    PyErr_SetString(
+        error.type() == nb::exception_type::type_error ? PyExc_TypeError : PyExc_ValueError,
+        error.what());
+  } catch (const AllocationError& error) {
+    PyErr_SetString(PyExc_MemoryError, error.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  }
+  return nullptr;
+}
+
+inline PyMethodDef fast_method(const char* name,
+                               PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
+  const auto erased = reinterpret_cast<void (*)()>(function);
+  return {name, reinterpret_cast<PyCFunction>(erased), METH_FASTCALL, nullptr};
+}
+
+inline PyTypeObject* make_type(PyType_Spec& spec, nb::handle base) {
+  PyObject* const bases = PyTuple_Pack(1, base.ptr());
+  PyObject* const type = bases == nullptr ? nullptr : PyType_FromSpecWithBases(&spec, bases);
+  Py_XDECREF(bases);
+  if (type == nullptr) throw nb::python_error();
+  return reinterpret_cast<PyTypeObject*>(type);
+}
+
+}  // namespace needle

@@ -79,6 +79,8 @@ struct KernelTable {
 
   // reduce.cc
   void (*reduce)(ReduceOp op, const View& out, const View& a);
+
+  // along_axis.cc
   void (*arg_reduce)(ArgOp op, const View& out, const View& a, int axis);
   void (*scan)(ScanOp op, const View& out, const View& a, int axis);
 

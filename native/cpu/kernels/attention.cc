@@ -27,7 +27,7 @@ struct RunningSoftmax {
       T* const column = tile + i;
       const Vec<T> before = load(highest + i);
       Vec<T> most = before, sum = {};
-      for (int64_t j = 0; j < keys; ++j) most = greater_of<T>(load(column + j * kQueries), most);
+      for (int64_t j = 0; j < keys; ++j) most = larger_of(load(column + j * kQueries), most);
       const Vec<T> level = level_of<T>(most), scale = exp_below_0(before - level);
       for (int64_t j = 0; j < keys; ++j) {
         const Vec<T> e = exp_below_0(load(column + j * kQueries) - level);

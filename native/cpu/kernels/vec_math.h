@@ -12,11 +12,6 @@ namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
-template <class T>
-NEEDLE_INLINE Vec<T> greater_of(Vec<T> a, Vec<T> b) {
-  return a > b ? a : b;
-}
-
 // e^x = power (1 + tail), power = 2^n with n whole, tail = e^r - 1 with |r| <= ln(2) / 2. For x
 // from kExpIsZero, where power is 0, to kExpIsInfinite. NaN stays NaN, in `tail`.
 struct ExpParts {

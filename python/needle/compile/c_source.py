@@ -36,7 +36,8 @@ MOST_BYTES = 1 << 22
 @cache
 def elements_header() -> str:
     """The functions of single elements, as text."""
-    return (Path(__file__).parent / "elements.h").read_text()
+    folder = Path(__file__).parent
+    return "\n".join((folder / name).read_text() for name in ("elements.h", "elements_f32.h"))
 
 
 # Expressions -------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import pytest
 import needle as ndl
 from needle.ops.activation import GeluGradient, GeluTanhGradient, SiluGradient
 from needle.ops.batch_norm import BatchNormGradient, batch_norm, batch_norm_by_definition
+from needle.ops.group_norm import GroupNormGradient, group_norm, group_norm_by_definition
 from needle.ops.loss import CrossEntropyGradient
 from needle.ops.softmax import LogSoftmaxGradient, LogSumExpGradient, SoftmaxGradient
 from needle.ops.standardize import (
@@ -27,6 +28,7 @@ def positive(shape):
     return ndl.tensor(np.random.default_rng(9).uniform(0.5, 2, shape), dtype="float64")
 
 
+GROUPED = (2, 3, 2, 5)  # samples, groups, channels of each, places
 X, ROWS, COLUMNS = (3, 5, 4), (3, 5, 1), (3, 1, 4)
 IDS = ndl.tensor(np.arange(15).reshape(ROWS) % 4, dtype="int64")
 
@@ -64,6 +66,7 @@ CASES = {
         tensors(X, X, (5, 4)),
     ),
     "rms norm": (AffineNormGradient(1, 1e-5, False, True, False), tensors(X, X, (4,))),
+    "norm of groups": (GroupNormGradient(1e-5), tensors(GROUPED, GROUPED, (1, 3, 2, 1))),
     "norm without weight": (AffineNormGradient(1, 1e-5, True, False, False), tensors(X, X)),
 }
 
@@ -114,6 +117,12 @@ def test_batch_norm(axes, shape):
     for actual, expected in zip(found, batch_norm_by_definition(x, axes, 1e-3, w, b), strict=True):
         assert_close(actual, expected)
     check_grads(lambda x, w, b: batch_norm(x, axes, 1e-3, w, b), x, w, b)
+
+
+def test_group_norm():
+    x, w, b = tensors(GROUPED, (1, 3, 2, 1), (1, 3, 2, 1))
+    assert_close(group_norm(x, 1e-3, w, b), group_norm_by_definition(x, 1e-3, w, b))
+    check_grads(lambda x, w, b: group_norm(x, 1e-3, w, b), x, w, b)
 
 
 def test_one_tensor_as_both_inputs():

@@ -11,6 +11,7 @@ from ...autograd import Tensor
 from ...dtype import bfloat16, dtype_of, float32, float64
 from ...ops import norm
 from ...ops.batch_norm import batch_norm as norm_of_batch
+from ...ops.group_norm import group_norm as norm_of_groups
 from ...ops.standardize import affine_norm, standardize
 
 
@@ -154,9 +155,15 @@ def group_norm(
             f"[group_norm] expected the channels to divide into {num_groups} groups, got "
             f"{channels} in {input.shape}."
         )
-    grouped = input.reshape((batch, num_groups, channels // num_groups, *rest))
-    y, _, _ = standardize(grouped, range(2, grouped.ndim), eps)
-    return _per_channel(y.reshape(input.shape), weight, bias)
+    each = channels // num_groups
+    whole = _as_one(input, weight, bias)
+    if whole is None:
+        grouped = input.reshape((batch, num_groups, each, *rest))
+        y, _, _ = standardize(grouped, range(2, grouped.ndim), eps)
+        return _per_channel(y.reshape(input.shape), weight, bias)
+    grouped = input.reshape((batch, num_groups, each, math.prod(rest)))
+    affine = (p.reshape((1, num_groups, each, 1)) for p in whole)
+    return norm_of_groups(grouped, eps, *affine).reshape(input.shape)
 
 
 def instance_norm(

@@ -1,0 +1,130 @@
+"""Group normalisation as one operator: statistics of groups, then one line for each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from ..autograd import Tensor, TensorOp
+from ..backend.program import Program, Row, Value, program, row_mean, row_sum, rsqrt, square
+from ..ndarray import functions as F
+from .common import fit, lies_with
+from .fused import FusedTupleOp
+from .standardize import standardize_by_definition
+
+
+class GroupNorm(TensorOp):
+    """y = w r (x - m) + b, with r and m as in `Standardize`, of each group
+
+    x (N, G, K, P) has N samples of G groups of K channels of P places, w and b (1, G, K, 1).
+    A channel of a sample is a row, y = f x + c with f = w r and c = b - f m.
+    Equals `group_norm_by_definition`.
+    """
+
+    statistics: Sequence[Any] = ()  # m and r, (N, G, 1, 1): noted for the gradient
+
+    def __init__(self, eps: float):
+        self.eps = eps
+
+    def compute(self, x: Any, w: Any, b: Any) -> Any:
+        self.statistics = F.run(group_statistics(self.eps), x, axes=(2, 3))
+        return F.run(lines, x, *F.run(coefficients, *self.statistics, w, b), axes=(3,))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, w, _ = node.inputs
+        op = GroupNormGradient(self.eps)
+        op.statistics = self.statistics
+        found = op(out_grad, x, w).tuple()
+        return tuple(fit(d, source) for d, source in zip(found, node.inputs, strict=True))
+
+
+class GroupNormGradient(FusedTupleOp):
+    """(dx, dw, db) of `GroupNorm`. With d = x - m and n = K P,
+
+    dx = w r g - d r³ Σ wgd / n - r Σ wg / n,  dw = Σ r gd,  db = Σ g,
+
+    the sums of dx over a group, the others over samples and places: all from those over places.
+    """
+
+    statistics: Sequence[Any] = ()  # as there; computed again if they are not known
+
+    def __init__(self, eps: float):
+        self.eps = eps
+
+    def compute(self, g: Any, x: Any, w: Any) -> Any:
+        known = lies_with(self.statistics, x)
+        mean, r = self.statistics if known else F.run(group_statistics(self.eps), x, axes=(2, 3))
+        by_g, by_gd = F.run(place_sums, g, x, mean, axes=(3,))
+        of_g, dw = F.run(scaled_by_deviation, r, w, by_gd)
+        of_d, of_one = F.run(group_factors(x.shape[2] * x.shape[3]), by_g, by_gd, w, r, axes=(2,))
+        dx = F.run(adjoint_lines, g, x, mean, of_g, of_d, of_one, axes=(3,))
+        return dx, F.reduce("sum", dw, (0,), True), F.reduce("sum", by_g, (0,), True)
+
+    def definition(self, g: Any, x: Any, w: Any) -> Any:
+        z, _, var = standardize_by_definition(x, (2, 3), self.eps)
+        h = g * w
+        by_z = (h * z).mean((2, 3), keepdims=True)
+        dx = (h - h.mean((2, 3), keepdims=True) - z * by_z) * (var + self.eps).rsqrt()
+        return dx, (g * z).sum((0, 3), keepdims=True), g.sum((0, 3), keepdims=True)
+
+
+@cache
+def group_statistics(eps: float) -> Program:
+    @program
+    def group_statistics(x: Value) -> tuple[Value, ...]:
+        mean = row_mean(x)
+        return mean, rsqrt(row_mean(square(x - mean)) + eps)
+
+    return group_statistics
+
+
+@program
+def coefficients(mean: Value, r: Value, w: Value, b: Value) -> tuple[Value, ...]:
+    """f and c of a channel"""
+    factor = r * w
+    return factor, b - mean * factor
+
+
+@program
+def lines(x: Value, factor: Row, constant: Row) -> Value:
+    return x * factor + constant
+
+
+@program
+def place_sums(g: Value, x: Value, mean: Row) -> tuple[Value, ...]:
+    return row_sum(g), row_sum(g * (x - mean))
+
+
+@program
+def scaled_by_deviation(r: Value, w: Value, by_gd: Value) -> tuple[Value, ...]:
+    """What g is multiplied with in dx, and a sample's part of dw"""
+    return r * w, r * by_gd
+
+
+@cache
+def group_factors(count: int) -> Program:
+    """What x - m and 1 are multiplied with in dx; a row is the channels of a group."""
+
+    @program
+    def group_factors(by_g: Value, by_gd: Value, w: Value, r: Row) -> tuple[Value, ...]:
+        return r * r * r * row_sum(w * by_gd) / count, r * row_sum(w * by_g) / count
+
+    return group_factors
+
+
+@program
+def adjoint_lines(g: Value, x: Value, mean: Row, of_g: Row, of_d: Row, of_one: Row) -> Value:
+    return of_g * g - of_d * (x - mean) - of_one
+
+
+def group_norm(x: Tensor, eps: float, w: Tensor, b: Tensor) -> Tensor:
+    """Each group of x (N, G, K, P) with mean 0 and deviation 1, times w, plus b (1, G, K, 1).
+
+    All are of one dtype, float32 or float64."""
+    return GroupNorm(eps)(x, w, b)
+
+
+def group_norm_by_definition(x: Tensor, eps: float, w: Tensor, b: Tensor) -> Tensor:
+    """The composite that `GroupNorm` equals."""
+    return standardize_by_definition(x, (2, 3), eps)[0] * w + b

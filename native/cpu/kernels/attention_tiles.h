@@ -24,7 +24,7 @@ constexpr int64_t kQueries = 64, kKeys = 128;
 constexpr int64_t kStripe = 16;
 static_assert(kQueries % kStripe == 0 && kKeys % kQueries == 0);
 
-constexpr int64_t kRowsShareSets = 2048;  // bytes: rows so far apart fall on few sets of a cache
+constexpr int64_t kRowsShareSets = 512;  // bytes: rows so far apart fall on few sets of a cache
 
 struct Span {
   int64_t begin, count;

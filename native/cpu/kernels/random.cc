@@ -13,29 +13,52 @@ constexpr int kCounters = 128;  // blocks of four words, computed side by side
 constexpr int kWords = 4 * kCounters;
 constexpr int64_t kPiece = 16384;  // elements in one piece of parallel_for
 
+// Lanes of 64 bits, of which the lower half is a word; the upper half is anything.
+typedef uint64_t Lanes64 __attribute__((vector_size(kVecBytes)));
+constexpr int kLanes64 = kVecBytes / 8;
+
+// Products of words, in 64 bits. Compilers make three multiplications of what they are told to.
+NEEDLE_INLINE Lanes64 product(Lanes64 words, uint32_t factor) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Lanes64>(
+      _mm512_mul_epu32(reinterpret_cast<__m512i>(words), _mm512_set1_epi64(factor)));
+#elif defined(__AVX2__) && !defined(NEEDLE_WIDE)
+  return reinterpret_cast<Lanes64>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(words), _mm256_set1_epi64x(factor)));
+#else
+  return (words & 0xFFFFFFFF) * uint64_t{factor};
+#endif
+}
+
 // The words of counters first, first + 1, ...: word w of the stream is lane w % 4 of counter w / 4.
 void philox(uint64_t seed, uint64_t first, uint32_t* words) {
-  uint32_t x0[kCounters], x1[kCounters], x2[kCounters], x3[kCounters];
-  for (int i = 0; i < kCounters; ++i) {
-    x0[i] = static_cast<uint32_t>(first + static_cast<uint64_t>(i));
-    x1[i] = static_cast<uint32_t>((first + static_cast<uint64_t>(i)) >> 32);
-    x2[i] = x3[i] = 0;
-  }
-  uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9, key1 += 0xBB67AE85) {
-    for (int i = 0; i < kCounters; ++i) {
-      const uint64_t p0 = uint64_t{x0[i]} * 0xD2511F53, p1 = uint64_t{x2[i]} * 0xCD9E8D57;
-      x0[i] = static_cast<uint32_t>(p1 >> 32) ^ x1[i] ^ key0;
-      x1[i] = static_cast<uint32_t>(p1);
-      x2[i] = static_cast<uint32_t>(p0 >> 32) ^ x3[i] ^ key1;
-      x3[i] = static_cast<uint32_t>(p0);
+  constexpr int kVecs = 2;  // at once, as rounds wait for each other: 0.9 ns a word, with one 1.1
+  for (int i = 0; i < kCounters; i += kVecs * kLanes64) {
+    Lanes64 x0[kVecs], x1[kVecs], x2[kVecs] = {}, x3[kVecs] = {};
+    for (int v = 0; v < kVecs; ++v) {
+      for (int k = 0; k < kLanes64; ++k) {
+        x0[v][k] = first + static_cast<uint64_t>(i + v * kLanes64 + k);
+      }
+      x1[v] = x0[v] >> 32;
     }
-  }
-  for (int i = 0; i < kCounters; ++i) {
-    words[4 * i] = x0[i];
-    words[4 * i + 1] = x1[i];
-    words[4 * i + 2] = x2[i];
-    words[4 * i + 3] = x3[i];
+    uint32_t key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
+    for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9, key1 += 0xBB67AE85) {
+      for (int v = 0; v < kVecs; ++v) {
+        const Lanes64 p0 = product(x0[v], 0xD2511F53), p1 = product(x2[v], 0xCD9E8D57);
+        x0[v] = (p1 >> 32) ^ x1[v] ^ uint64_t { key0 };
+        x1[v] = p1;
+        x2[v] = (p0 >> 32) ^ x3[v] ^ uint64_t { key1 };
+        x3[v] = p0;
+      }
+    }
+    for (int v = 0; v < kVecs; ++v) {
+      const Lanes64 low = (x0[v] & 0xFFFFFFFF) | x1[v] << 32;
+      const Lanes64 high = (x2[v] & 0xFFFFFFFF) | x3[v] << 32;
+      for (int k = 0; k < kLanes64; ++k) {
+        const uint64_t block[2] = {low[k], high[k]};
+        __builtin_memcpy(words + 4 * (i + v * kLanes64 + k), block, sizeof block);
+      }
+    }
   }
 }
 

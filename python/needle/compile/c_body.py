@@ -42,6 +42,13 @@ class Kernel:
         for index, n in zip(indices, shape, strict=True):
             self.loop(index, n)
 
+    def loops_beside(self, axis: int, shape: Sequence[int]) -> list[str]:
+        """Loops over all axes but one; the names of all indices."""
+        indices = index_names(len(shape))
+        others = [d for d in range(len(shape)) if d != axis]
+        self.loops([indices[d] for d in others], [shape[d] for d in others])
+        return indices
+
     def close(self, count: int = 1) -> None:
         for _ in range(count):
             self.depth -= 1

@@ -97,9 +97,7 @@ def _reduce(k: Kernel, name: str, out: Operand, a: Operand) -> None:
 
 def _arg_reduce(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> None:
     k.name_all(out=out, a=a)
-    indices = index_names(len(a.shape))
-    others = [d for d in range(len(a.shape)) if d != axis]
-    k.loops([indices[d] for d in others], [a.shape[d] for d in others])
+    indices = k.loops_beside(axis, a.shape)
     k.put("i64 best = 0;")
     first = ["0" if d == axis else i for d, i in enumerate(indices)]
     k.put(f"{suffix(a.dtype)} most = {k.read(a, first, a.dtype)};")
@@ -111,20 +109,18 @@ def _arg_reduce(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> No
     )
     k.close()
     k.put(f"{k.at(out, first)} = best;")
-    k.close(len(others))
+    k.close(len(a.shape) - 1)
 
 
 def _scan(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> None:
     k.name_all(out=out, a=a)
-    indices = index_names(len(a.shape))
-    others = [d for d in range(len(a.shape)) if d != axis]
-    k.loops([indices[d] for d in others], [a.shape[d] for d in others])
+    indices = k.loops_beside(axis, a.shape)
     kind = "f64" if out.dtype.is_floating else suffix(out.dtype)
     k.put(f"{kind} total = {'0' if name == 'cumsum' else '1'};")
     k.loop(indices[axis], a.shape[axis])
     k.put(f"total {'+' if name == 'cumsum' else '*'}= {k.read(a, indices, a.dtype)};")
     k.write(out, indices, "total", float64 if kind == "f64" else out.dtype)
-    k.close(1 + len(others))
+    k.close(len(a.shape))
 
 
 # Indexing and order ------------------------------------------------------------------------------
@@ -178,14 +174,12 @@ LESS = "({x} < {y} || ({x} == {x} && {y} != {y}))"
 def _argsort(k: Kernel, out: Operand, a: Operand, axis: int, descending: bool) -> None:
     """Merging sorted runs of 1, 2, 4, ... elements; equal ones keep their order."""
     k.name_all(out=out, a=a)
-    indices = index_names(len(a.shape))
-    others = [d for d in range(len(a.shape)) if d != axis]
+    indices = k.loops_beside(axis, a.shape)
     n = a.shape[axis]
 
     def element(place: str) -> str:
         return k.read(a, [*indices[:axis], f"order[now][{place}]", *indices[axis + 1 :]], a.dtype)
 
-    k.loops([indices[d] for d in others], [a.shape[d] for d in others])
     k.put(f"static _Thread_local i64 order[2][{max(n, 1)}];")
     k.put("int now = 0;")
     k.put(f"for (i64 i = 0; i < {n}; ++i) order[0][i] = i;")
@@ -209,7 +203,7 @@ def _argsort(k: Kernel, out: Operand, a: Operand, axis: int, descending: bool) -
     k.close(3)
     k.loop(indices[axis], out.shape[axis])
     k.put(f"{k.at(out, indices)} = order[now][{indices[axis]}];")
-    k.close(1 + len(others))
+    k.close(len(a.shape))
 
 
 def _searchsorted(k: Kernel, out: Operand, sorted_: Operand, values: Operand, right: bool) -> None:

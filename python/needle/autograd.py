@@ -196,9 +196,10 @@ def _infer(node: Value) -> None:
 
 def before_write() -> None:
     """Compute what is pending: lazy values take their inputs' data as it is now."""
-    for value in tuple(_pending):
-        value.realize_cached_data()
-    _pending.clear()
+    if _pending:
+        for value in tuple(_pending):
+            value.realize_cached_data()
+        _pending.clear()
 
 
 def after_write(x: Value) -> None:

@@ -14,6 +14,7 @@ kernels without a copy.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -164,16 +165,23 @@ def fits(dtype: DType, scalar: Scalar) -> bool:
     """Is an integer scalar a value of an integer dtype? (True for all others.)"""
     if not dtype.is_integer or not isinstance(scalar, int):
         return True
+    least, most = limits_of(dtype)
+    return least <= scalar <= most
+
+
+@cache
+def limits_of(dtype: DType) -> tuple[int, int]:
+    """The least and the largest value of an integer dtype."""
     limits = np.iinfo(dtype.storage)
-    return bool(limits.min <= scalar <= limits.max)
+    return int(limits.min), int(limits.max)
 
 
 def check_fits(name: str, dtype: DType, scalar: Scalar) -> None:
     """An integer scalar must be a value of an integer dtype."""
     if not fits(dtype, scalar):
-        limits = np.iinfo(dtype.storage)
+        least, most = limits_of(dtype)
         raise ValueError(
-            f"[{name}] {scalar} does not fit into {dtype} ({limits.min} to {limits.max}); "
+            f"[{name}] {scalar} does not fit into {dtype} ({least} to {most}); "
             "cast the array to a wider dtype."
         )
 

@@ -32,7 +32,7 @@ from .functions import (
     unary,
     where,
 )
-from .indexing import normalize, out_of_bounds, parse
+from .indexing import normalize, out_of_bounds, parse, plain_view
 from .layout import Shape
 
 
@@ -98,6 +98,11 @@ def _expand_mask(mask: NDArray) -> list[NDArray]:
 
 def select(a: NDArray, index: Any) -> Selection:
     """Resolve an index expression against an array."""
+    plain = plain_view(a.shape, a.strides, a.offset, index)
+    if plain is not None:
+        shape, strides, offset = plain
+        view = make_view(shape, strides, offset, a.dtype, a.device, a._handle)
+        return Selection(view, (), (), (), 0)
     entries = list(index) if isinstance(index, tuple) else [index]
     entries = [_as_index(e, a) for e in entries]
     items = normalize(entries, a.ndim, _expand_mask, lambda e: isinstance(e, NDArray))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import autograd
 from ..autograd import Tensor
 from ..dtype import DType, dtype_of, float32, float64, promote, promote_scalar
 from ..ndarray import functions as F
@@ -65,8 +66,22 @@ def negate(a: Tensor) -> Tensor:
     return Negate()(check_tensor("negate", a))
 
 
+class EWiseSub(Elementwise):
+    """y = a - b"""
+
+    kernel = "subtract"
+    linear = True
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        a, b = node.inputs
+        return fit(out_grad, a), fit(-out_grad, b)
+
+
 def subtract(a: Any, b: Any) -> Tensor:
-    """a - b, as a + (-b): the course's graph."""
+    """a - b: in a graph a + (-b), as the course has it."""
+    both = isinstance(a, Tensor) and isinstance(b, Tensor)
+    if both and not (a.requires_grad or b.requires_grad or autograd.LAZY_MODE):
+        return EWiseSub()(a, b)
     try:
         return _add_negative(a, b)
     except (TypeError, ValueError) as error:

@@ -35,9 +35,12 @@ Index = tuple[Any, ...]
 
 def split_index(index: Any, x: Tensor) -> tuple[Index, list[Tensor]]:
     """The template of an index expression, and its arrays as tensors."""
+    entries = index if isinstance(index, tuple) else (index,)
+    if all(map(_is_plain, entries)):
+        return entries, []
     template: list[Any] = []
     arrays: list[Tensor] = []
-    for entry in index if isinstance(index, tuple) else (index,):
+    for entry in entries:
         if isinstance(entry, (Tensor, NDArray)):
             arrays.append(constant(entry, x))
             template.append(ARRAY)
@@ -51,12 +54,24 @@ def split_index(index: Any, x: Tensor) -> tuple[Index, list[Tensor]]:
     return tuple(template), arrays
 
 
+def _is_plain(entry: Any) -> bool:
+    """An int, `...`, None, or a slice of ints: most indices, which hold no tensors."""
+    if type(entry) is slice:
+        return NUMBERS.issuperset(map(type, (entry.start, entry.stop, entry.step)))
+    return type(entry) is int or entry is None or entry is Ellipsis
+
+
+NUMBERS = frozenset({int, type(None)})
+
+
 def _bound(value: Any) -> Any:
     """A slice's start, stop or step: plain, so that operators hold no tensors."""
     return value.__index__() if isinstance(value, Tensor) else value
 
 
 def _filled(template: Index, arrays: Sequence[Any]) -> Index:
+    if not arrays:
+        return template
     remaining = iter(arrays)
     return tuple(next(remaining) if entry is ARRAY else entry for entry in template)
 
@@ -184,15 +199,17 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     template, arrays = split_index(index, x)
     if x.dtype == "bool" and isinstance(value, int):
         value = bool(value)  # mask[i] = 1
-    value = constant(value, x, "setitem")
     has_history = x.requires_grad and not x.is_leaf()
-    if is_grad_enabled() and (value.requires_grad or has_history):
-        _refuse_view(x)
-        return become(x, SetItem(template), value, *arrays)
+    if has_history or not (type(value) is float and dtype_of(x.dtype).is_floating):
+        value = constant(value, x, "setitem")
+        if is_grad_enabled() and (value.requires_grad or has_history):
+            _refuse_view(x)
+            return become(x, SetItem(template), value, *arrays)
+        value = value.realize_cached_data()
     before_write()
     data = writable("setitem", x)
     filled = _filled(template, [i.realize_cached_data() for i in arrays])
-    select.setitem(data, filled, value.realize_cached_data())
+    select.setitem(data, filled, value)
     after_write(x)
 
 

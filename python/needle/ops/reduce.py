@@ -435,7 +435,7 @@ def norm(
     elif power == 1:
         result = x.abs().sum(given, keepdims)
     else:
-        result = _root(_powers(x, power).sum(given, keepdims), power)
+        result = Root(power)(_powers(x, power).sum(given, keepdims))
     return astype(result, averaged(dtype))
 
 
@@ -448,8 +448,19 @@ def _powers(x: Any, power: float) -> Any:
     return where(zero, 0, safe.abs() ** power)
 
 
-def _root(x: Any, power: float) -> Any:
-    """x^(1/power) with derivative 0 at 0."""
-    zero = equal(x, 0)
-    safe: Any = where(zero, 1, x)
-    return where(zero, 0, safe.sqrt() if power == 2 else safe ** (1 / power))
+class Root(TensorOp):
+    """y = x^(1/p),  dy/dx = y / (p x), and 0 where x = 0"""
+
+    elementwise = True
+
+    def __init__(self, power: float):
+        self.power = power
+
+    def compute(self, x: Any) -> Any:
+        return F.unary("sqrt", x) if self.power == 2 else F.binary("power", x, 1 / self.power)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        (x,) = node.inputs
+        zero = equal(x, 0)
+        slope = node / (where(zero, 1, x) * self.power)
+        return out_grad * where(zero, 0, slope)

@@ -110,7 +110,6 @@ bool join_shape(View& shape, const View& a);
 bool leads_to_row_major(const View& a, const View& out);
 
 bool is_compact(const View& view);  // C order without gaps
-void set_compact_strides(View& view);
 
 void require_dtype(DType actual, DType expected, Site site);
 void require_shape(const View& view, const int64_t* shape, int ndim, Site site);

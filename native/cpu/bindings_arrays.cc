@@ -55,7 +55,7 @@ PyObject* empty_array(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     check_call(arguments, count, 4, array_type, "empty_array");
     View view;
     const bool is_empty = read_shape(arguments[1], view, site);
-    set_compact_strides(view);
+    view.set_compact_strides();
     const DType dtype = read_dtype(arguments[2], site);
     nb::object strides = make_tuple(view.strides, view.ndim);
     nb::object handle = new_buffer(is_empty ? 0 : view.size(), dtype);
@@ -107,7 +107,7 @@ nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shap
   out.dtype = shape.dtype;
   std::copy(shape.shape, shape.shape + shape.ndim, out.shape);
   const bool is_empty = check_shape(out, {"empty", nullptr});
-  set_compact_strides(out);
+  out.set_compact_strides();
   nb::object sizes = make_tuple(out.shape, out.ndim), strides = make_tuple(out.strides, out.ndim);
   nb::object handle = new_buffer(is_empty ? 0 : out.size(), out.dtype);
   out.data = nb::inst_ptr<Buffer>(handle)->data();

@@ -81,7 +81,7 @@ Operand copy_of(const Operand& source) {
   copied.handle = new_buffer(view.size(), view.dtype);
   copied.readonly = false;
   view.data = buffer_of(copied.handle, {"to_dlpack", nullptr}).data();
-  set_compact_strides(view);
+  view.set_compact_strides();
   run_kernel(view.size(), [&] { kernels().copy(view, source.view); });
   return copied;
 }

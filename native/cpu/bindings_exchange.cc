@@ -73,7 +73,7 @@ nb::object to_numpy(nb::handle a) {
   View target = source.view;
   target.data = static_cast<char*>(held.buffer.buf);
   target.dtype = dtype;
-  set_compact_strides(target);
+  target.set_compact_strides();
   run_kernel(source.view.size(), [&] { kernels().copy(target, source.view); });
   return array;
 }

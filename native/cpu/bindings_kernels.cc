@@ -173,7 +173,7 @@ nb::object nonzero(nb::handle a) {
   View snapshot = from;
   snapshot.data = truth.data();
   snapshot.dtype = DType::b8;
-  set_compact_strides(snapshot);
+  snapshot.set_compact_strides();
   int64_t count = 0;
   run_kernel(from.size(), [&] {
     kernels().copy(snapshot, from);

@@ -122,11 +122,11 @@ nb::object data_of(nb::handle input) {
 // What op.compute gives for the inputs' arrays; `tracked` says if one of them requires a gradient.
 nb::object compute(PyObject* op, PyObject* inputs, bool& tracked) {
   static PyObject* const name = PyUnicode_InternFromString("compute");
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(inputs);
+  const Py_ssize_t count = PyTuple_GET_SIZE(inputs);
   const nb::object call = checked(PyTuple_New(count + 1));  // op, arrays
   PyTuple_SET_ITEM(call.ptr(), 0, Py_NewRef(op));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    const nb::handle input = PySequence_Fast_GET_ITEM(inputs, i);
+    const nb::handle input = PyTuple_GET_ITEM(inputs, i);
     const NodeFields* const node = node_fields(input);
     if (node == nullptr || node->requires_grad == nullptr) {
       raise_type({class_name(op), nullptr},
@@ -153,7 +153,7 @@ PyObject* apply(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     static PyObject* const name = PyUnicode_InternFromString("differentiable");
     check_call(arguments, count, 3, node_type, "apply");
     PyObject* const op = arguments[1];
-    const nb::object inputs = checked(PySequence_Fast(arguments[2], "[apply] expected inputs"));
+    const nb::object inputs = checked(PySequence_Tuple(arguments[2]));  // which nothing can change
     bool tracked = false;
     const nb::object data = compute(op, inputs.ptr(), tracked);
     tracked = tracked && grad_enabled && is_true(checked(PyObject_GetAttr(op, name)).ptr());

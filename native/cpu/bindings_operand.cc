@@ -311,14 +311,6 @@ bool is_compact(const View& view) {
   return true;
 }
 
-void set_compact_strides(View& view) {
-  int64_t stride = 1;
-  for (int d = view.ndim - 1; d >= 0; --d) {
-    view.strides[d] = stride;
-    stride *= view.shape[d];
-  }
-}
-
 void require_dtype(DType actual, DType expected, Site site) {
   if (actual == expected) return;
   raise_type(site, "expected dtype %s, got %s", dtype_name(expected), dtype_name(actual));

@@ -22,6 +22,15 @@ struct View {
     for (int i = 0; i < ndim; ++i) n *= shape[i];
     return n;
   }
+
+  // C order without gaps.
+  __attribute__((always_inline)) void set_compact_strides() {
+    int64_t stride = 1;
+    for (int axis = ndim - 1; axis >= 0; --axis) {
+      strides[axis] = stride;
+      stride *= shape[axis];
+    }
+  }
 };
 
 }  // namespace needle

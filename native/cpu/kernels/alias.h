@@ -16,11 +16,7 @@ class Unaliased {
       : view_(v), scratch_(v.data == out.data ? v.size() * item_size(v.dtype) : 0) {
     if (v.data != out.data) return;
     view_.data = scratch_.as<char>();
-    int64_t stride = 1;
-    for (int axis = v.ndim - 1; axis >= 0; --axis) {
-      view_.strides[axis] = stride;
-      stride *= v.shape[axis];
-    }
+    view_.set_compact_strides();
     copy(view_, v);
   }
 

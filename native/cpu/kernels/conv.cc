@@ -36,11 +36,7 @@ class Plain {
     if (!is_copy_) return;
     view_.data = scratch_.template as<char>();
     view_.dtype = kHeldAs<T>;
-    int64_t stride = 1;
-    for (int axis = v.ndim - 1; axis >= 0; --axis) {
-      view_.strides[axis] = stride;
-      stride *= v.shape[axis];
-    }
+    view_.set_compact_strides();
   }
 
   const View& load(const View& v) const {

@@ -67,10 +67,7 @@ struct ThenOperands {
     if (held < 0) {
       product.data = workspace.as<char>();
       product.dtype = DType::f32;
-      int64_t stride = 1;
-      for (int axis = product.ndim - 1; axis >= 0; stride *= product.shape[axis--]) {
-        product.strides[axis] = stride;
-      }
+      product.set_compact_strides();
     }
     multiply(product);
     const View* operands[kMaxProgramOperands];

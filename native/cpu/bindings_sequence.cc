@@ -202,6 +202,12 @@ void bind_sequence(nb::module_& m) {
           "start", [](SequenceObject& self) { set_recording(self, true); },
           "From now on this thread's kernels on placeholders are noted, not run.")
       .def("stop", [](SequenceObject& self) { set_recording(self, false); })
+      .def(
+          "side_by_side",
+          [](SequenceObject& self, std::vector<std::vector<int64_t>> lanes) {
+            self.sequence->side_by_side(std::move(lanes));
+          },
+          arg("lanes"), "Calls, by number, that may run at the same time: each lane's in order.")
       .def("run", run, arg("buffers"), "Runs all calls with the memory of each slot.")
       .def("run_timed", run_timed, arg("buffers"), "The same; gives the seconds of each call.");
   m.def("run_loop", run_loop, arg("body"), arg("steps"), arg("reverse"), arg("places"), arg("outs"),

@@ -1,10 +1,12 @@
 #include "sequence.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <stdexcept>
 
+#include "parallel.h"
 #include "threads.h"
 
 namespace needle {
@@ -99,16 +101,50 @@ void Sequence::bind(std::span<const Memory> slots) {
   }
 }
 
+void Sequence::side_by_side(std::vector<std::vector<int64_t>> lanes) {
+  std::vector<int64_t> all;
+  bool is_right = true;
+  for (const auto& lane : lanes) {
+    is_right = is_right && std::ranges::is_sorted(lane);
+    all.insert(all.end(), lane.begin(), lane.end());
+  }
+  std::ranges::sort(all);
+  const int64_t earliest = sections_.empty() ? 0 : sections_.back().end;
+  is_right = is_right && !all.empty() && all.front() >= earliest && all.back() < size();
+  for (size_t i = 1; i < all.size(); ++i) is_right = is_right && all[i] == all[i - 1] + 1;
+  if (!is_right) throw std::invalid_argument("[sequence] these calls are not lanes");
+  sections_.push_back({all.front(), all.back() + 1, std::move(lanes)});
+}
+
+void Sequence::run_call(int64_t number) const {
+  const Call& call = calls_[static_cast<size_t>(number)];
+  call.launch(call.operands.data());
+}
+
 void Sequence::run(std::span<const Memory> slots, std::vector<double>* seconds) {
   const std::lock_guard lock(running_);
   const Mark mark(is_running_);
   bind(slots);
   restart_interrupt_clock();
-  for (const Call& call : calls_) {
-    const auto start = seconds != nullptr ? Clock::now() : Clock::time_point{};
-    call.launch(call.operands.data());
-    if (seconds != nullptr) seconds->push_back(since(start));
+  if (seconds != nullptr) {
+    for (int64_t i = 0; i < size(); ++i) {
+      const auto start = Clock::now();
+      run_call(i);
+      seconds->push_back(since(start));
+    }
+    return;
   }
+  int64_t done = 0;
+  for (const Section& section : sections_) {
+    for (; done < section.begin; ++done) run_call(done);
+    parallel_for(static_cast<int64_t>(section.lanes.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t lane = begin; lane < end; ++lane) {
+        for (const int64_t number : section.lanes[static_cast<size_t>(lane)]) run_call(number);
+      }
+    });
+    done = section.end;
+  }
+  for (; done < size(); ++done) run_call(done);
 }
 
 }  // namespace needle

@@ -36,8 +36,13 @@ class Sequence {
   void add(std::span<const View* const> views, Launch launch);
   int64_t size() const { return static_cast<int64_t>(calls_.size()); }
 
+  // From now on these calls run side by side, each lane's in order. The lanes have, in ascending
+  // numbers, all calls from their first to their last; what one writes, no other reads or writes.
+  // std::invalid_argument if they are not such lanes, or begin before those of an earlier call end.
+  void side_by_side(std::vector<std::vector<int64_t>> lanes);
+
   // Runs every call in order, one run at a time; std::logic_error if it is called from inside a run
-  // of its own. `seconds`, if given, gets the time of each call.
+  // of its own. `seconds`, if given, gets the time of each call, which then runs alone.
   void run(std::span<const Memory> slots, std::vector<double>* seconds = nullptr);
 
  private:
@@ -50,10 +55,17 @@ class Sequence {
     int64_t byte_offset;
   };
 
+  struct Section {  // calls that run side by side
+    int64_t begin, end;
+    std::vector<std::vector<int64_t>> lanes;
+  };
+
   View* keep(const View& view);
   void bind(std::span<const Memory> slots);
+  void run_call(int64_t number) const;
 
   std::vector<Call> calls_;
+  std::vector<Section> sections_;                 // in order
   std::vector<std::unique_ptr<char[]>> storage_;  // of views and of scalars
   std::vector<std::vector<Use>> uses_;            // by slot
   std::vector<char*> bound_;                      // the memory that views point to now

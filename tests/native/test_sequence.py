@@ -183,3 +183,46 @@ def test_threads_may_run_one_sequence_at_once():
     for scale, found in results.items():
         for out in found:
             np.testing.assert_allclose(out, softmax(scale * X), rtol=1e-5)
+
+
+def lanes_sequence():
+    """Slot 0 is x; slots 1 and 2 get 2 exp(x) and -x, each by calls of a lane of its own."""
+    sequence = _native.Sequence()
+    x = placeholder(sequence, 0, (5, 7), written=False)
+    y, z = (placeholder(sequence, slot, (5, 7)) for slot in (1, 2))
+    sequence.start()
+    try:
+        _native.unary("exp", y, x)
+        _native.unary("negative", z, x)
+        _native.binary("multiply", y, y, 2.0)
+    finally:
+        sequence.stop()
+    return sequence
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_lanes_run_side_by_side(timed):
+    sequence = lanes_sequence()
+    sequence.side_by_side([[0, 2], [1]])
+    for _ in range(100):
+        y, z = blank((5, 7)), blank((5, 7))
+        buffers = [array(X)._handle, y._handle, z._handle]
+        if timed:
+            assert len(sequence.run_timed(buffers)) == 3
+        else:
+            sequence.run(buffers)
+        np.testing.assert_allclose(y.numpy(), 2 * np.exp(X), rtol=1e-5)
+        np.testing.assert_array_equal(z.numpy(), -X)
+
+
+@pytest.mark.parametrize("lanes", [[], [[]], [[2, 0], [1]], [[0], [2]], [[0, 1], [1]], [[2], [3]]])
+def test_what_is_no_lanes_is_refused(lanes):
+    with pytest.raises(ValueError, match="not lanes"):
+        lanes_sequence().side_by_side(lanes)
+
+
+def test_lanes_come_one_after_the_other():
+    sequence = lanes_sequence()
+    sequence.side_by_side([[0], [1]])
+    with pytest.raises(ValueError, match="not lanes"):
+        sequence.side_by_side([[1], [2]])

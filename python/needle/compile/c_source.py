@@ -86,6 +86,8 @@ def rounded(text: str, source: DType, dtype: DType) -> str:
         return text
     if dtype is bool_:
         return f"({text} != 0)"
+    if source is bool_:
+        return f"({text} ? ({want})1 : ({want})0)"  # which compilers make vectors of
     if source.is_floating and dtype.is_integer:
         whole = f"{'i64' if want == 'i64' else 'i32'}_of_{have}({text})"
         return whole if want in ("i32", "i64") else f"({want}){whole}"

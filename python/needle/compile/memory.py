@@ -46,6 +46,7 @@ class Plan:
     results: list[Operand] = field(default_factory=list)
     slots: dict[Value, int] = field(default_factory=dict)  # of values from outside
     result_slots: list[int] = field(default_factory=list)
+    homes: dict[Value, Value] = field(default_factory=dict)  # state that a root may replace
     arena_bytes: int = 0
     lifetimes: dict[Value, tuple[int, int]] = field(default_factory=dict)  # of roots in the arena
 
@@ -231,6 +232,8 @@ def _assign_slots(plan: Plan, graph: Graph, homes: list[Home | None]) -> None:
         else:
             number += 1
             plan.result_slots.append(number)
+            if home is not None:
+                plan.homes[plan.roots[result.value]] = home.value
         plan.places.setdefault(plan.roots[result.value], Place(plan.result_slots[-1], 0))
 
 

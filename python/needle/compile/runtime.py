@@ -15,6 +15,7 @@ from .binding import Binding
 from .epilogues import epilogues
 from .fuse import fuse
 from .graph import Graph, Node, Operand, Value, map_operands
+from .lanes import sections
 from .memory import ARENA, Home, Plan, plan_memory
 from .passes import simplify
 from .show import Kernel, kernel_of
@@ -146,9 +147,11 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Sequence:
         for node in plan.nodes
         if node.kernel == loops.LOOP
     }
+    calls: list[int] = []  # of each node
     sequence.start()
     try:
         for node in plan.nodes:
+            calls.append(len(sequence))
             if id(node) in built:
                 built[id(node)].launch(cpu().mod, array)
             elif id(node) in bodies:
@@ -159,6 +162,9 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Sequence:
                 getattr(cpu().mod, node.kernel)(*map_operands(node.args, array))
     finally:
         sequence.stop()
+    if calls == list(range(len(sequence))):
+        for lanes in sections(plan):
+            sequence.side_by_side(lanes)
     return sequence
 
 

@@ -18,7 +18,8 @@ NUMPY_TESTS := tests/ops/test_forward.py tests/ops/test_gradient.py::test_gradie
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help train test lint format bench docs wheel asan tsan selftest selftest-wide selftest-aarch64 clean
+.PHONY: help train test lint format bench docs wheel clean
+.PHONY: asan parity-wide tsan selftest selftest-wide selftest-aarch64
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' Makefile
@@ -67,6 +68,9 @@ asan: .venv-asan/installed .venv-asan/with-test ## parity tests under AddressSan
 	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  .venv-asan/bin/python -m pytest -q -n $(JOBS) -p no:cacheprovider tests/parity
 
+parity-wide: .venv-wide/installed .venv-wide/with-test ## the same with vectors and tiles as AVX-512 and AMX have
+	NEEDLE_CPU=wide .venv-wide/bin/python -m pytest -q -n $(JOBS) -p no:cacheprovider tests/parity
+
 tsan: .venv-tsan/installed .venv-tsan/with-test ## the thread pool's tests under ThreadSanitizer
 	$(call preload,tsan) TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 NEEDLE_NUM_THREADS=4 \
 	  setarch -R .venv-tsan/bin/python -m pytest -q -p no:cacheprovider $(THREAD_TESTS)
@@ -108,6 +112,7 @@ define install_group
 endef
 
 .venv-asan/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_SANITIZE=address,undefined
+.venv-wide/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_WIDE=ON
 .venv-tsan/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_SANITIZE=thread
 
 # Editable: Python files are used where they lie; native sources and new packages need this again.
@@ -126,15 +131,19 @@ endef
 .venv-tsan/with-%: pyproject.toml | .venv-tsan/created
 	$(install_group)
 
+.venv-wide/with-%: pyproject.toml | .venv-wide/created
+	$(install_group)
+
 %/created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	  "needle needs Python 3.11 or newer; say which with make PYTHON=python3.11")'
 	$(PYTHON) -m venv $*
 	@touch $@
 
-.PRECIOUS: %/created %/installed .venv/with-% .venv-asan/with-% .venv-tsan/with-%
+.PRECIOUS: %/created %/installed .venv/with-% .venv-asan/with-% .venv-tsan/with-% .venv-wide/with-%
 .PRECIOUS: build/%/needle_selftest
 
 clean: ## remove everything that make made
-	rm -rf .venv .venv-asan .venv-tsan build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-asan .venv-tsan .venv-wide build dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find python tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

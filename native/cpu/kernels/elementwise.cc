@@ -26,8 +26,8 @@ int64_t run_limit(const Walk& walk, const SingleOp& program) {
   return kGrain;
 }
 
-bool is_streamed_to(const View& out, const Walk& walk) {
-  if (!is_streamed(out)) return false;
+bool is_streamed_to(const View& out, const Walk& walk, int64_t from_bytes = kStreamedBytes) {
+  if (!is_streamed(out, from_bytes)) return false;
   for (int k = 1; k < walk.count; ++k) {
     if (walk.data[k] == out.data) return false;
   }
@@ -94,7 +94,7 @@ SingleOp make_program(const OpRow& row, ComputeType inputs, const View* const* o
   program.op = row.of[static_cast<int>(inputs)];
   program.store = kStore[static_cast<int>(result)].as[static_cast<int>(out)];
   program.is_native[0] = is_native(out) && compute_type(out) == result;
-  program.is_streamed = is_streamed_to(*operands[0], walk);
+  program.is_streamed = is_streamed_to(*operands[0], walk, 2 * kStreamedBytes);
   for (int k = 1; k < walk.count; ++k) {
     const DType dtype = operands[k]->dtype;
     program.load[k] = kLoad[static_cast<int>(dtype)];

@@ -16,16 +16,17 @@ namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
-// Results from this size on are streamed. Two threads, last-level cache of 32 MB, ms plain and
-// streamed: two matrices of 16 MB joined 2.8 and 1.6 to 2.0, float32 to 32 MB of float64 1.6
-// and 1.3 to 1.7, x + row of 16 MB 0.8 and 1.0, to 8 MB of bfloat16 0.7 and 0.8.
+// Results from this size on are streamed; those of one operation from twice as many bytes on. Two
+// threads, last-level cache of 32 MB, ms plain and streamed: two matrices of 16 MB joined 2.8 and
+// 1.6 to 2.0, float32 to 32 MB of float64 1.6 and 1.3 to 1.7, x + row of 16 MB 0.6 to 0.8 and 0.8
+// to 0.9, to 8 MB of bfloat16 0.7 and 0.8.
 constexpr int64_t kStreamedBytes = 12 << 20;
 
-inline bool is_streamed(const View& out) {
+inline bool is_streamed(const View& out, int64_t from_bytes = kStreamedBytes) {
 #if defined(__SSE2__)
-  return out.size() * item_size(out.dtype) >= kStreamedBytes;
+  return out.size() * item_size(out.dtype) >= from_bytes;
 #else
-  (void)out;
+  (void)out, (void)from_bytes;
   return false;
 #endif
 }

@@ -59,40 +59,56 @@ class Positions {
     for (int k = 0; k < count_; ++k) {
       const Index& index = indices_[k];
       for_each_run(index.nest, begin, end, [&](auto& at, auto& strides, int64_t j, int64_t n) {
-        int64_t* const to = offsets + (j - begin);
-        for (int64_t i = 0; i < n; ++i) {
-          const int64_t value = value_at(index, at[0] + i * strides[0]);
-          const int64_t place = value < 0 ? value + index.size : value;
-          to[i] += (place >= 0) & (place < index.size) ? place * index.stride : 0;
-        }
+        add_places(offsets + (j - begin), {index.data + at[0], strides[0], n}, index.size,
+                   index.stride);
       });
     }
   }
 
  private:
-  static int64_t value_at(const Index& index, int64_t offset) {
-    return *reinterpret_cast<const int64_t*>(index.data + offset);
+  // Values of an index array that lie in a line.
+  struct Line {
+    const char* data;
+    int64_t stride, size;
+
+    int64_t operator[](int64_t i) const {
+      return *reinterpret_cast<const int64_t*>(data + i * stride);
+    }
+  };
+
+  // These take what they need by value: the loops of has_bad and resolve, 4 times as fast as with
+  // sizes that any store might change.
+  static void add_places(int64_t* __restrict offsets, Line line, int64_t size, int64_t stride) {
+    for (int64_t i = 0; i < line.size; ++i) {
+      const int64_t value = line[i], place = value + (size & -(value < 0));
+      const bool is_inside = static_cast<uint64_t>(place) < static_cast<uint64_t>(size);
+      offsets[i] += (place * stride) & -int64_t{is_inside};
+    }
   }
 
-  static bool is_outside(int64_t value, int64_t size) { return value < -size || value >= size; }
+  static bool any_outside(Line line, int64_t size) {
+    bool found = false;
+    for (int64_t i = 0; i < line.size; ++i) found |= is_outside(line[i], size);
+    return found;
+  }
+
+  static bool is_outside(int64_t value, int64_t size) { return (value < -size) | (value >= size); }
 
   static bool has_bad(const Index& index, int64_t begin, int64_t end) {
-    int64_t bad = 0;
+    bool found = false;
     for_each_run(index.distinct, begin, end, [&](auto& at, auto& strides, int64_t, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) {
-        bad |= is_outside(value_at(index, at[0] + i * strides[0]), index.size);
-      }
+      found |= any_outside({index.data + at[0], strides[0], n}, index.size);
     });
-    return bad != 0;
+    return found;
   }
 
   void throw_first_bad(int k) const {
     const Index& index = indices_[k];
     const int64_t count = index.distinct.size;
     for_each_run(index.distinct, 0, count, [&](auto& at, auto& strides, int64_t, int64_t n) {
+      const Line line{index.data + at[0], strides[0], n};
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t value = value_at(index, at[0] + i * strides[0]);
-        if (is_outside(value, index.size)) throw_index_error(k, value, index.size);
+        if (is_outside(line[i], index.size)) throw_index_error(k, line[i], index.size);
       }
     });
   }
@@ -199,6 +215,12 @@ void gather_items(const View& out, const View& a, const Positions& positions,
   const int64_t piece = min_of(rest.size, kGrain), pieces = ceil_div(rest.size, piece);
   const int64_t grain = pieces > 1 ? 1 : max_of(1, kGrain / piece);
   parallel_for(positions.size() * pieces, grain, [&](int64_t begin, int64_t end) {
+    if (rest.ndim == 0) {  // single elements
+      return for_each_position(positions, leading, begin, end, [&](int64_t to, int64_t from) {
+        Assign<E>::apply(reinterpret_cast<E*>(out.data + to),
+                         reinterpret_cast<const E*>(a.data + from));
+      });
+    }
     const int64_t first = pieces > 1 ? begin % pieces * piece : 0;
     const int64_t last = min_of(rest.size, first + piece);
     const auto move = [&](int64_t to, int64_t from) {

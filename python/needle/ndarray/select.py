@@ -22,6 +22,7 @@ from .functions import (
     binary,
     broadcast_to,
     cast,
+    concatenate,
     nonzero,
     permute,
     reduce,
@@ -149,6 +150,9 @@ def _explained(op: str, a: NDArray, indices: Sequence[NDArray], axes: Shape) -> 
 @array_function
 def getitem(a: NDArray, index: Any) -> NDArray:
     """a[index]: a view for ints, slices, '...' and None; a copy with index arrays."""
+    mask = index[0] if isinstance(index, tuple) and len(index) == 1 else index
+    if isinstance(mask, NDArray) and mask.dtype is bool_ and a.ndim > 1 and mask.shape == a.shape:
+        a, index = (reshape(x, (a.size,)) for x in (a, mask))  # one position per element, not ndim
     s = select(a, index)
     if not s.indices:
         return s.view
@@ -318,20 +322,32 @@ def one_hot(index: NDArray, n: int, dtype: Any) -> NDArray:
 
 
 @array_function
-def unique(a: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """The distinct elements in order, the position of each element of a in them, their counts."""
+def unique(a: NDArray, with_inverse: bool, with_counts: bool) -> tuple[NDArray, ...]:
+    """The distinct elements in order; with them, if asked for, the position of each element of a
+    among them, and how many there are of each."""
     flat = reshape(a, (a.size,))
     order = argsort(flat, 0)
     ordered = getitem(flat, order)
     starts = full_array((a.size,), True, bool_, a.device)
     if a.size:
-        before, after = getitem(ordered, slice(-1)), getitem(ordered, slice(1, None))
-        both_nan = binary("logical_and", unary("isnan", before), unary("isnan", after))
-        changed = binary("greater", binary("not_equal", before, after), both_nan)
-        setitem(starts, slice(1, None), changed)
+        setitem(starts, slice(1, None), _changes(ordered))
     first = reshape(nonzero(starts), (-1,) if a.size else (0,))
-    inverse = empty((a.size,), int64, a.device)
-    setitem(inverse, order, binary("subtract", scan("cumsum", starts, 0), 1))
-    counts = full_array(first.shape, 0, int64, a.device)
-    add_at(counts, inverse, full_array((a.size,), 1, int64, a.device))
-    return getitem(ordered, first), reshape(inverse, a.shape), counts
+    results = [getitem(ordered, first)]
+    if with_inverse:
+        inverse = empty((a.size,), int64, a.device)
+        setitem(inverse, order, binary("subtract", scan("cumsum", starts, 0), 1))
+        results.append(reshape(inverse, a.shape))
+    if with_counts:
+        stops = concatenate([first, full_array((1,), a.size, int64, a.device)], 0)
+        results.append(binary("subtract", getitem(stops, slice(1, None)), first))
+    return tuple(results)
+
+
+def _changes(ordered: NDArray) -> NDArray:
+    """Does each element differ from the one before it? NaN equals NaN here."""
+    before, after = getitem(ordered, slice(-1)), getitem(ordered, slice(1, None))
+    differ = binary("not_equal", before, after)
+    if not ordered.dtype.is_floating:
+        return differ
+    both_nan = binary("logical_and", unary("isnan", before), unary("isnan", after))
+    return binary("greater", differ, both_nan)

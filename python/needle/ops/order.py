@@ -113,10 +113,6 @@ def unique(x: Tensor, return_inverse: bool = False, return_counts: bool = False)
     The shape depends on the data: x is computed now, and no gradient goes through.
     """
     data = check_tensor("unique", x).realize_cached_data()
-    values, inverse, counts = (Tensor.make_const(a) for a in select.unique(data))
-    results = [values]
-    if return_inverse:
-        results.append(inverse)
-    if return_counts:
-        results.append(counts)
-    return results[0] if len(results) == 1 else tuple(results)
+    found = select.unique(data, return_inverse, return_counts)
+    results = tuple(Tensor.make_const(array) for array in found)
+    return results[0] if len(results) == 1 else results

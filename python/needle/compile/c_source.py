@@ -3,14 +3,14 @@
 A row is computed in one loop per phase. What a reduction or a later phase needs of the row goes
 through an array of its own; everything else stays in registers. The functions of single elements
 are in `elements.h`, under the names that they have in programs. They give the same bits as the
-native kernels; so do row sums, if a row is one axis of memory; sums down columns meet in another
-order.
+native kernels; so do sums along rows and down columns, if a row is one axis of memory and rows are
+evenly spaced: they add up in the order of the native machine (kernels/program.cc), whose tiles of
+rows, four rows at once and pieces of tiles are repeated here.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 from ..backend.instructions import Instruction, TypedProgram, computed_in
 from ..dtype import DType, bfloat16, bool_, float16, float32, float64
 from ..ndarray.layout import Shape
-from .c_space import NotRendered, Space, Steps
+from .c_space import NotRendered, Rendered, Space, Steps
 
 STORED: dict[str, str] = {
     "float32": "f32", "float64": "f64", "float16": "uint16_t", "bfloat16": "uint16_t",
@@ -28,7 +28,7 @@ STORED: dict[str, str] = {
     "bool": "b8",
 }  # fmt: skip
 TILE_BYTES = 4096  # of the native machine: its blocks of row sums have as many
-STRETCH = 128  # rows that column sums add up in float
+STRETCH, AT_ONCE = 128, 4  # rows that column sums add up in float, and in one step
 STACK_BYTES = 1 << 16  # larger arrays of a row belong to the thread
 MOST_BYTES = 1 << 22
 
@@ -97,30 +97,11 @@ def rounded(text: str, source: DType, dtype: DType) -> str:
 # Functions ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """A C function void name(void *const *at, i64 begin, i64 end, f64 *totals), for rows or (in a
-    flat space) elements begin to end; `at` has the operands' memory, outputs first.
-
-    With `columns` > 0, `totals` has so many sums, which start at zero; when all rows are done,
-    name_finish(at, totals) stores them.
-    """
-
-    name: str
-    source: str
-    space: Space
-    columns: int
-
-    @property
-    def keeps_bits(self) -> bool:
-        """Does it add up in the order of the native machine?"""
-        return not self.columns and len(self.space.inner) <= 1
-
-
 def render(name: str, typed: TypedProgram, space: Space) -> Rendered:
     """The C function of a program in a space."""
     writer = _Writer(name, typed, space)
-    return Rendered(name, writer.function(), space, len(writer.columns) * space.length)
+    columns = len(writer.columns) * space.length
+    return Rendered(name, writer.function(), space, columns, writer.tile)
 
 
 class _Writer:
@@ -138,6 +119,7 @@ class _Writer:
             raise NotRendered("columns of integers are summed")
         widest = max([4, *(computed_in(d).itemsize for d in self.dtypes)])
         self.block = TILE_BYTES // widest
+        self.tile = max(1, min(space.rows, self.block // space.length))
         self._find_phases()
         self._find_kept()
 
@@ -168,7 +150,8 @@ class _Writer:
                 later = self.phase[n] > self.phase[a] and not self._is_at_hand(a)
                 if reduced or later:
                     self.kept.add(a)
-        widths = [computed_in(self.dtypes[n]).itemsize for n in (*self.kept, *self.columns)]
+        arrays = (*self.kept, *self.columns * (1 + AT_ONCE))
+        widths = [computed_in(self.dtypes[n]).itemsize for n in arrays]
         self.kept_bytes = sum(widths) * self.space.length
         if self.kept_bytes > MOST_BYTES:
             raise NotRendered(f"its rows of {self.space.length} elements are too long")
@@ -231,12 +214,15 @@ class _Writer:
         for n in sorted(self.kept):
             self.put(1, f"{place}{suffix(self.dtypes[n])} row{n}[{length}];")
         for n in self.columns:
-            self.put(1, f"{place}{suffix(self.dtypes[n])} sum{n}[{length}];")
+            kind = suffix(self.dtypes[n])
+            self.put(1, f"{place}{kind} sum{n}[{length}], some{n}[{AT_ONCE * length}];")
             self.put(1, f"memset(sum{n}, 0, sizeof sum{n});")
 
     def _rows(self) -> None:
         self.put(1, "for (i64 row = begin; row < end; ++row) {")
         self._places()
+        if self.columns:
+            self._column_places()
         last = max(self.phase)
         for phase in range(last + 1):
             self._row_values(phase)
@@ -248,8 +234,32 @@ class _Writer:
                 value = rounded(self._value(i.args[0]), self.dtypes[i.args[0]], self.dtypes[n])
                 self.put(2, f"*y{i.detail} = {value};")
         if self.columns:
+            self._add_columns()
             self._flush()
         self.put(1, "}")
+
+    def _column_places(self) -> None:
+        """Which of AT_ONCE rows of the tile it is; -1 for those that are left over."""
+        self.put(2, f"const i64 place = (row - begin) % {self.tile}, left = end - row + place;")
+        self.put(2, f"const i64 rows = left < {self.tile} ? left : {self.tile};")
+        whole = f"rows / {AT_ONCE} * {AT_ONCE}"
+        self.put(2, f"const i64 one = place < {whole} ? place % {AT_ONCE} : -1;")
+        for n in self.columns:
+            start = f"some{n} + (one < 0 ? 0 : one) * {self.space.length}"
+            self.put(2, f"{suffix(self.dtypes[n])} *const of{n} = {start};")
+
+    def _add_columns(self) -> None:
+        """The row, or AT_ONCE rows, to the sums."""
+        length = self.space.length
+        for n in self.columns:
+            low = f"some{n}[j] + some{n}[{length} + j]"
+            high = f"some{n}[{2 * length} + j] + some{n}[{3 * length} + j]"
+            cases = ((f"one == {AT_ONCE - 1}", f"({low}) + ({high})"), ("one < 0", f"some{n}[j]"))
+            for condition, added in cases:
+                self.put(2, f"if ({condition}) {{")
+                self.put(3, "EACH")
+                self.put(3, f"for (i64 j = 0; j < {length}; ++j) sum{n}[j] += {added};")
+                self.put(2, "}")
 
     def _places(self) -> None:
         """Where the row begins in every operand."""
@@ -343,7 +353,7 @@ class _Writer:
             i = self.code[n]
             args = [use(a) for a in i.args]
             if i.name == "column_sum":
-                self.put(depth, f"sum{n}[j] += {args[0]};")
+                self.put(depth, f"of{n}[j] = {args[0]};")
             elif self._is_at_hand(n):
                 use(n)
             else:
@@ -377,7 +387,8 @@ class _Writer:
     def _flush(self) -> None:
         """Sums of some rows go to the totals, in double."""
         length = self.space.length
-        self.put(2, f"if ((row - begin) % {STRETCH} == {STRETCH - 1} || row + 1 == end) {{")
+        stretch = -(-STRETCH // self.tile) * self.tile
+        self.put(2, f"if ((row - begin) % {stretch} == {stretch - 1} || row + 1 == end) {{")
         for c, n in enumerate(self.columns):
             self.put(3, f"for (i64 j = 0; j < {length}; ++j) {{")
             self.put(4, f"totals[{c * length} + j] += (f64)sum{n}[j];")

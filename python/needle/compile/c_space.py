@@ -1,4 +1,5 @@
-"""The space that a rendered program runs over: rows of elements, and where operands have them."""
+"""The space that a rendered program runs over: rows of elements, where operands have them, and how
+its function is called."""
 
 from __future__ import annotations
 
@@ -10,6 +11,11 @@ from typing import Any, NamedTuple
 from ..backend.instructions import TypedProgram
 from ..ndarray.layout import Shape, broadcast_shapes
 from .pieces import goes_by_element
+
+
+GRAIN = 32768  # elements in one piece of the thread pool's work
+# With column sums, as in the native machine: elements in a piece, and how many pieces there are.
+COLUMN_GRAIN, MOST_PIECES = 16384, 32
 
 
 class NotRendered(Exception):
@@ -45,6 +51,38 @@ class Space:
     @property
     def is_flat(self) -> bool:
         return not self.inner
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A C function void name(void *const *at, i64 begin, i64 end, f64 *totals), for rows or (in a
+    flat space) elements begin to end; `at` has the operands' memory, outputs first.
+
+    With `columns` > 0, `totals` has so many sums, which start at zero; when all rows are done,
+    name_finish(at, totals) stores them.
+    """
+
+    name: str
+    source: str
+    space: Space
+    columns: int
+    tile: int  # rows whose columns are added up together
+
+    @property
+    def keeps_bits(self) -> bool:
+        """Does it add up in the order of the native machine?"""
+        space = self.space
+        is_even = len(space.outer) <= 1 and all({0, 1} >= set(s.inner) for s in space.steps)
+        return len(space.inner) <= 1 and (is_even or not self.columns)
+
+    @property
+    def grain(self) -> int:
+        """Rows in one piece of the thread pool's work."""
+        length, tile = self.space.length, self.tile
+        if not self.columns:
+            return max(1, GRAIN // length)
+        tiles = -(-self.space.rows // tile)
+        return tile * max(1, COLUMN_GRAIN // (tile * length), -(-tiles // MOST_PIECES))
 
 
 def space_of(typed: TypedProgram, outs: Sequence[Any], ins: Sequence[Any], inner: int) -> Space:

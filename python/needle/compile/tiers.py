@@ -12,22 +12,21 @@ import ctypes
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .. import config
 from .._native import Sequence
 from ..backend import c_build
-from .c_source import Rendered, elements_header, render
-from .c_space import NotRendered, space_of
+from .c_source import elements_header, render
+from .c_space import NotRendered, Rendered, space_of
 from .graph import Node
 from .memory import Plan
 
 HOT_SECONDS = 1.0  # a function that ran for so long is worth a second of compiling
-SHARE = 0.01  # of a call's time: kernels below it stay as they are
+SHARE = 0.005  # of a call's time: kernels that together, if they are alike, take less stay so
 TRIALS = 5  # timed calls, of which the fastest counts
 MARGIN = 0.97  # built kernels must be at least so much faster
-GRAIN = 32768  # elements in one piece of the thread pool's work
-MOST_PIECES = 32  # that column sums are made of
 
 
 class Piece(NamedTuple):
@@ -77,26 +76,23 @@ def rendered_calls(node: Node, name: str) -> list[Piece]:
         if shared not in found:
             found[shared] = render(f"{name}_{len(found)}", typed, space)
         same = found[shared]
-        rendered = Rendered(same.name, same.source, space, same.columns)
-        pieces.append(Piece(rendered, outs, ins, _grain(rendered)))
+        rendered = replace(same, space=space)
+        pieces.append(Piece(rendered, outs, ins, rendered.grain))
     return pieces
-
-
-def _grain(rendered: Rendered) -> int:
-    rows = rendered.space.rows
-    grain = max(1, GRAIN // rendered.space.length)
-    return max(grain, -(-rows // MOST_PIECES)) if rendered.columns else grain
 
 
 def build(nodes: list[Node], *, keep_bits: bool = False) -> dict[int, Built]:
     """Build what can be built of these nodes (and gives the same bits, if asked for); by id."""
     pieces: dict[int, list[Piece]] = {}
-    names: dict[str, str] = {}  # equal functions, apart from their names, are one
+    kinds: dict[Any, str] = {}  # calls that are alike are of one function
+    names: dict[str, str] = {}
     for node in nodes:
+        name = kinds.get(_kind(node), f"k{len(kinds)}")
         try:
-            calls = rendered_calls(node, f"k{len(pieces)}")
+            calls = rendered_calls(node, name)
         except NotRendered:
             continue
+        kinds[_kind(node)] = name
         if not keep_bits or all(piece.rendered.keeps_bits for piece in calls):
             pieces[id(node)] = calls
     sources = [piece.rendered for calls in pieces.values() for piece in calls]
@@ -117,6 +113,13 @@ def _addresses(library: Any, rendered: Rendered) -> tuple[int, int]:
 
     finish = address(f"{rendered.name}_finish") if rendered.columns else 0
     return address(rendered.name), finish
+
+
+def _kind(node: Node) -> tuple[Any, ...]:
+    """What calls of one function have in common."""
+    if node.kernel not in ("run", "run_each"):
+        return (node.kernel,)
+    return node.args[0], tuple((x.shape, x.strides) for x in (*node.outs, *node.ins))
 
 
 # Swapping ----------------------------------------------------------------------------------------
@@ -216,8 +219,11 @@ class Trial:
     def _build(self) -> None:
         """On a thread of its own: the compiler is another process."""
         times = self._fastest("tile")
-        nodes = zip(self._calls._plan.nodes, times, strict=True)
-        hot = [node for node, seconds in nodes if seconds >= SHARE * sum(times)]
+        shares: dict[Any, float] = {}  # of kernels that are alike
+        nodes = self._calls._plan.nodes
+        for node, seconds in zip(nodes, times, strict=True):
+            shares[_kind(node)] = shares.get(_kind(node), 0.0) + seconds
+        hot = [node for node in nodes if shares[_kind(node)] >= SHARE * sum(times)]
         try:
             self._candidates = build(hot, keep_bits=True)
         except (c_build.BuildError, OSError):

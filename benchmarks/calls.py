@@ -1,5 +1,5 @@
-"""Eager operators that `kernels.py` leaves out, beside PyTorch's: what a call costs on ten elements,
-and everyday functions on a hundred thousand.
+"""Eager operators that `kernels.py` leaves out, beside PyTorch's: what a call costs on ten
+elements, and everyday functions on a hundred thousand.
 
 python benchmarks/calls.py [--only NAME] [--seconds 0.1]
 """

@@ -146,9 +146,9 @@ def arange(
     if step == 0:
         raise ValueError("[arange] expected a step other than 0.")
     values = np.arange(first, last, step)
-    ends = values[:: values.size - 1] if values.size > 1 else values  # the rest lies between
-    kind = _natural(ends, exact=False) if dtype is None else dtype_of(dtype)
-    intake.check_values("arange", ends, kind)
+    kind = _natural(values[:0], exact=False) if dtype is None else dtype_of(dtype)
+    for end in values[:: max(values.size - 1, 1)].tolist():  # the rest lies between
+        F.check_fits("arange", kind, end)
     return _from_host(values, kind, device, requires_grad)
 
 

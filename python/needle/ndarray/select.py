@@ -97,13 +97,20 @@ def _expand_mask(mask: NDArray) -> list[NDArray]:
     ]
 
 
+def _plain(a: NDArray, index: Any) -> NDArray | None:
+    """The view that an index of ints, slices, `...` and None selects."""
+    found = plain_view(a.shape, a.strides, a.offset, index)
+    if found is None:
+        return None
+    shape, strides, offset = found
+    return make_view(shape, strides, offset, a.dtype, a.device, a._handle)
+
+
 def select(a: NDArray, index: Any) -> Selection:
     """Resolve an index expression against an array."""
-    plain = plain_view(a.shape, a.strides, a.offset, index)
+    plain = _plain(a, index)
     if plain is not None:
-        shape, strides, offset = plain
-        view = make_view(shape, strides, offset, a.dtype, a.device, a._handle)
-        return Selection(view, (), (), (), 0)
+        return Selection(plain, (), (), (), 0)
     entries = list(index) if isinstance(index, tuple) else [index]
     entries = [_as_index(e, a) for e in entries]
     items = normalize(entries, a.ndim, _expand_mask, lambda e: isinstance(e, NDArray))
@@ -150,6 +157,9 @@ def _explained(op: str, a: NDArray, indices: Sequence[NDArray], axes: Shape) -> 
 @array_function
 def getitem(a: NDArray, index: Any) -> NDArray:
     """a[index]: a view for ints, slices, '...' and None; a copy with index arrays."""
+    plain = _plain(a, index)
+    if plain is not None:
+        return plain
     mask = index[0] if isinstance(index, tuple) and len(index) == 1 else index
     if isinstance(mask, NDArray) and mask.dtype is bool_ and a.ndim > 1 and mask.shape == a.shape:
         a, index = (reshape(x, (a.size,)) for x in (a, mask))  # one position per element, not ndim

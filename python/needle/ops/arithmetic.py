@@ -79,9 +79,10 @@ class EWiseSub(Elementwise):
 
 def subtract(a: Any, b: Any) -> Tensor:
     """a - b: in a graph a + (-b), as the course has it."""
-    both = isinstance(a, Tensor) and isinstance(b, Tensor)
-    if both and not (a.requires_grad or b.requires_grad or autograd.LAZY_MODE):
-        return EWiseSub()(a, b)
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        recorded = autograd.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+        if not recorded and not autograd.LAZY_MODE:
+            return EWiseSub()(a, b)
     try:
         return _add_negative(a, b)
     except (TypeError, ValueError) as error:

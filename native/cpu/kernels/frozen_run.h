@@ -308,34 +308,88 @@ class FrozenRows {
 
   static constexpr int kPartial = 256 / kVecBytes;  // as in reduce_run
 
-  // One pass over a block; the partial reductions of instruction n are in partial[n].
+  using Partial = Vec<float>[kCount][kPartial];  // of each instruction's reduction
+
+  // Is there a reduction in this phase, and little else? Then a pass takes as long as its partial
+  // reductions need to go to memory and back.
+  template <int phase>
+  static constexpr bool mostly_reduces() {
+    bool found = false;
+    for (int n = 0; n < kCount; ++n) {
+      const bool is_here = kSchedule.is_needed[phase][n];
+      if (is_here && kCode[n].opcode == Opcode::unary && is_long(kCode[n].function)) return false;
+      found |= kCode[n].opcode == Opcode::row_reduce && kSchedule.phase[n] == phase;
+    }
+    return found;
+  }
+  static constexpr bool is_long(uint8_t function) {
+    const auto op = static_cast<UnaryOp>(function);
+    return op != UnaryOp::square && op != UnaryOp::negative && op != UnaryOp::abs;
+  }
+
+  // One pass over a block.
   template <int phase>
   NEEDLE_INLINE void run_block(int64_t start, int64_t size) {
-    Vec<float> partial[kCount][kPartial];
+    Partial partial;
     for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
       constexpr int n = number;
       if constexpr (is_reduced<phase, n>) {
         for (auto& sum : partial[n]) sum = splat(Reduction<n>::template identity<float>());
       }
     });
-    for_each_vec<float>(size, [&](int64_t j, const auto& lanes) NEEDLE_INLINE_LAMBDA {
-      Floats values[kCount];
-      const int64_t at = start + j, v = j / kLanes<float> % kPartial;
-      for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
-        constexpr int n = number;
-        if constexpr (kSchedule.is_needed[phase][n]) compute<phase, n>(values, at, lanes);
-        if constexpr (is_reduced<phase, n>) {
-          const auto identity = splat(Reduction<n>::template identity<float>());
-          const Vec<float> x = lanes.merge(values[kCode[n].args[0]].lanes, identity);
-          partial[n][v] = Reduction<n>::apply(partial[n][v], x);
-        }
-      });
+    const int64_t done = mostly_reduces<phase>() ? run_groups<phase>(start, size, partial) : 0;
+    for_each_vec<float>(size - done, [&](int64_t j, const auto& lanes) NEEDLE_INLINE_LAMBDA {
+      run_vec<phase>(start + done + j, lanes, partial, j / kLanes<float> % kPartial);
     });
     for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
       constexpr int n = number;
       if constexpr (is_reduced<phase, n>) {
         const auto whole = static_cast<TotalOf<n>>(meet<Reduction<n>, float>(partial[n]));
         totals_[n] = Reduction<n>::apply(static_cast<TotalOf<n>>(totals_[n]), whole);
+      }
+    });
+  }
+
+  // As many vectors at a time as there are partial reductions, which stay in registers: layer norm
+  // of 256 x 384 took 44 us without and 32 us with it, on one thread. Gives the number of elements.
+  template <int phase>
+  NEEDLE_INLINE int64_t run_groups(int64_t start, int64_t size, Partial& partial) {
+    constexpr int64_t kGroup = kPartial * kLanes<float>;
+    Partial sums;
+    copy_partial<phase>(sums, partial);
+    int64_t j = 0;
+    for (; j + kGroup <= size; j += kGroup) {
+      for_numbers(
+          [&](auto v) NEEDLE_INLINE_LAMBDA {
+            run_vec<phase>(start + j + v * kLanes<float>, WholeVec<float>{}, sums, v);
+          },
+          std::make_integer_sequence<int, kPartial>{});
+    }
+    copy_partial<phase>(partial, sums);
+    return j;
+  }
+
+  template <int phase>
+  NEEDLE_INLINE static void copy_partial(Partial& to, const Partial& from) {
+    for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
+      constexpr int n = number;
+      if constexpr (is_reduced<phase, n>) {
+        for (int v = 0; v < kPartial; ++v) to[n][v] = from[n][v];
+      }
+    });
+  }
+
+  // The elements of a vector at a place of the row, reduced into the v-th partial reductions.
+  template <int phase, class Lanes>
+  NEEDLE_INLINE void run_vec(int64_t at, const Lanes& lanes, Partial& partial, int64_t v) {
+    Floats values[kCount];
+    for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
+      constexpr int n = number;
+      if constexpr (kSchedule.is_needed[phase][n]) compute<phase, n>(values, at, lanes);
+      if constexpr (is_reduced<phase, n>) {
+        const auto identity = splat(Reduction<n>::template identity<float>());
+        const Vec<float> x = lanes.merge(values[kCode[n].args[0]].lanes, identity);
+        partial[n][v] = Reduction<n>::apply(partial[n][v], x);
       }
     });
   }

@@ -56,6 +56,24 @@ NEEDLE_INLINE T polynomial(T x, Constant c, Rest... rest) {
   return step<T>(x, polynomial(x, rest...), c);
 }
 
+// The same with even and odd powers side by side: the next step waits for half as many.
+template <Single F, class Constant>
+NEEDLE_INLINE F even_powers(F, Constant c) {
+  return c;
+}
+template <Single F, class Constant, class Odd, class... Rest>
+NEEDLE_INLINE F even_powers(F squared, Constant c, Odd, Rest... rest) {
+  if constexpr (sizeof...(rest) == 0) {
+    return c;
+  } else {
+    return fma(even_powers(squared, rest...), squared, c);
+  }
+}
+template <Single F, class Constant, class... Rest>
+NEEDLE_INLINE F polynomial_by_parity(F x, F squared, Constant c, Rest... rest) {
+  return fma(even_powers(squared, rest...), x, even_powers(squared, c, rest...));
+}
+
 constexpr float kRoundFloat = 12582912.0f;         // 1.5 * 2^23: adding it rounds to a whole number
 constexpr double kRoundDouble = 6755399441055744;  // 1.5 * 2^52
 
@@ -87,9 +105,10 @@ NEEDLE_INLINE F clamped(F x, float least, float most) {  // NaN stays NaN
 // (e^r - 1) for |r| <= ln(2) / 2.
 template <Single F>
 NEEDLE_INLINE F exp_near_0(F r) {
-  const F p = polynomial(r, 5.000000000e-01f, 1.666666567e-01f, 4.166629165e-02f, 8.333498612e-03f,
-                         1.394486870e-03f, 1.979014050e-04f);
-  return fma(p * r, r, r);
+  const F squared = r * r;
+  const F p = polynomial_by_parity(r, squared, 5.000000000e-01f, 1.666666567e-01f, 4.166629165e-02f,
+                                   8.333498612e-03f, 1.394486870e-03f, 1.979014050e-04f);
+  return fma(p, squared, r);
 }
 
 template <Single F>
@@ -222,11 +241,13 @@ struct Normal {
 template <Single F>
 NEEDLE_INLINE Normal<F> normal_at(F x) {
   const F a = magnitude_of(x), b = at_most(a, 13.1f);
-  const F above = polynomial(b, 5.000000000e-01f, 4.352176189e-01f, 1.809616536e-01f,
-                             3.986837342e-02f, 4.003128037e-03f);
-  const F under = polynomial(b, 1.000000000e+00f, 1.668320179e+00f, 1.193046212e+00f,
-                             4.634695947e-01f, 9.994275123e-02f, 1.003420539e-02f);
-  const F density = choose(a > 13.1f, F(0.0f), exp_of_moderate(-0.5f * b * b));
+  const F squared = b * b;
+  const F above = polynomial_by_parity(b, squared, 5.000000000e-01f, 4.352176189e-01f,
+                                       1.809616536e-01f, 3.986837342e-02f, 4.003128037e-03f);
+  const F under =
+      polynomial_by_parity(b, squared, 1.000000000e+00f, 1.668320179e+00f, 1.193046212e+00f,
+                           4.634695947e-01f, 9.994275123e-02f, 1.003420539e-02f);
+  const F density = choose(a > 13.1f, F(0.0f), exp_of_moderate(-0.5f * squared));
   const F tail = density * (above / under);
   return {density, choose(x < 0.0f, tail, 1.0f - tail)};
 }

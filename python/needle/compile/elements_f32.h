@@ -25,18 +25,19 @@ static inline Reduced by_log2(f32 x) {
   return result;
 }
 
-// (e^r - 1 - r) / r^2
-static inline f32 exp_tail(f32 r) {
-  f32 p = fmaf(1.979014050e-04f, r, 1.394486870e-03f);
-  p = fmaf(p, r, 8.333498612e-03f);
-  p = fmaf(p, r, 4.166629165e-02f);
-  p = fmaf(p, r, 1.666666567e-01f);
-  return fmaf(p, r, 5.000000000e-01f);
+// e^r - 1, even and odd powers side by side
+static inline f32 exp_near_0(f32 r) {
+  const f32 squared = r * r;
+  const f32 odd =
+      fmaf(fmaf(1.979014050e-04f, squared, 8.333498612e-03f), squared, 1.666666567e-01f);
+  const f32 even =
+      fmaf(fmaf(1.394486870e-03f, squared, 4.166629165e-02f), squared, 5.000000000e-01f);
+  return fmaf(fmaf(odd, r, even), squared, r);
 }
 
 static inline f32 exp_f32(f32 x) {
   const Reduced a = by_log2(clamped(x, -105.0f, 89.0f));
-  const f32 e = fmaf(exp_tail(a.r) * a.r, a.r, a.r) + 1.0f;
+  const f32 e = exp_near_0(a.r) + 1.0f;
   const i32 half = a.n >> 1;
   return e * power_of_two(half) * power_of_two(a.n - half);
 }
@@ -123,7 +124,7 @@ static inline f32 erf_f32(f32 x) {
   q = fmaf(q, b, 1.286484897e-01f);
   const Reduced r = by_log2(-fmaf(q, b, b));
   const f32 scale = power_of_two(r.n);
-  const f32 far = 1.0f - fmaf(fmaf(exp_tail(r.r) * r.r, r.r, r.r), scale, scale);
+  const f32 far = 1.0f - fmaf(exp_near_0(r.r), scale, scale);
   return a < 0.92f ? fmaf(p, x, x) : x != x ? x : copysignf(far, x);
 }
 
@@ -133,18 +134,15 @@ typedef struct {
 } Normal;
 
 static inline Normal normal_at(f32 x) {
-  const f32 a = fabsf(x), b = a > 13.1f ? 13.1f : a;
-  f32 above = fmaf(4.003128037e-03f, b, 3.986837342e-02f);
-  above = fmaf(above, b, 1.809616536e-01f);
-  above = fmaf(above, b, 4.352176189e-01f);
-  above = fmaf(above, b, 5.000000000e-01f);
-  f32 under = fmaf(1.003420539e-02f, b, 9.994275123e-02f);
-  under = fmaf(under, b, 4.634695947e-01f);
-  under = fmaf(under, b, 1.193046212e+00f);
-  under = fmaf(under, b, 1.668320179e+00f);
-  under = fmaf(under, b, 1.000000000e+00f);
-  const f32 density = a > 13.1f ? 0.0f : exp_f32(-0.5f * b * b);
-  const f32 tail = density * (above / under);
+  const f32 a = fabsf(x), b = a > 13.1f ? 13.1f : a, squared = b * b;
+  const f32 odd = fmaf(3.986837342e-02f, squared, 4.352176189e-01f);
+  const f32 even = fmaf(fmaf(4.003128037e-03f, squared, 1.809616536e-01f), squared, 0.5f);
+  const f32 odd_under =
+      fmaf(fmaf(1.003420539e-02f, squared, 4.634695947e-01f), squared, 1.668320179e+00f);
+  const f32 even_under =
+      fmaf(fmaf(9.994275123e-02f, squared, 1.193046212e+00f), squared, 1.0f);
+  const f32 density = a > 13.1f ? 0.0f : exp_f32(-0.5f * squared);
+  const f32 tail = density * (fmaf(odd, b, even) / fmaf(odd_under, b, even_under));
   const Normal normal = {density, x < 0 ? tail : 1.0f - tail};
   return normal;
 }

@@ -137,5 +137,7 @@ NB_MODULE(_native, m) {
   needle::bind_dlpack(m);
   needle::bind_arrays(m);
   needle::bind_nodes(m);
+  needle::bind_views(m);
+  needle::bind_reverse(m);
   needle::bind_state(m);
 }

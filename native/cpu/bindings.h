@@ -212,6 +212,8 @@ void bind_exchange(nb::module_& m);
 void bind_dlpack(nb::module_& m);
 void bind_arrays(nb::module_& m);
 void bind_nodes(nb::module_& m);
+void bind_views(nb::module_& m);
+void bind_reverse(nb::module_& m);
 void bind_state(nb::module_& m);
 
 }  // namespace needle

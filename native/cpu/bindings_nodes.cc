@@ -90,17 +90,6 @@ PyObject* set_grad_enabled(PyObject*, PyObject* enabled) {
   return PyBool_FromLong(std::exchange(grad_enabled, wanted != 0));
 }
 
-nb::object checked(PyObject* object) {
-  if (object == nullptr) throw nb::python_error();
-  return nb::steal(object);
-}
-
-bool is_true(PyObject* object) {
-  const int truth = PyObject_IsTrue(object);
-  if (truth < 0) throw nb::python_error();
-  return truth != 0;
-}
-
 const char* class_name(PyObject* object) {
   const char* const name = Py_TYPE(object)->tp_name;  // of classes in C, with the module
   const char* const dot = std::strrchr(name, '.');

@@ -287,6 +287,15 @@ def make_array(
 def empty_array(cls: type[A], shape: tuple[int, ...], dtype: str, device: Any, /) -> A:
     """A row-major array in a new buffer, uninitialised."""
 
+def view_reshaped(a: Any, shape: Any, /) -> Any:
+    """A view of a row-major array in another shape; None where there is more to decide."""
+
+def view_stretched(a: Any, shape: Any, /) -> Any:
+    """A view that repeats axes of size 1; None where it does not fit."""
+
+def view_cut(a: Any, index: Any, /) -> Any:
+    """a[index] for ints, slices, `...` and None; None where there is more to decide."""
+
 def make_node(cls: type[N], op: Any, inputs: Any, cached_data: Any, requires_grad: bool, /) -> N:
     """A node of a class over NodeBase, numbered and counted."""
 
@@ -298,6 +307,20 @@ def is_grad_enabled() -> bool:
 
 def set_grad_enabled(enabled: bool, /) -> bool:
     """Lets operators of this thread record what they do, or not; gives what was set before."""
+
+def walk_back(
+    outputs: Any,
+    out_grads: Any,
+    store: Callable[[Any, Any], None],
+    differentiate: Callable[[Any, Any], Any],
+    explain: Callable[[Any, Any], None],
+    run_hooks: Callable[[Any, Any], Any],
+    reached: set[int] | None,
+    ends: set[int],
+    freed: Any,
+    /,
+) -> None:
+    """Reverse mode: needle/graph.py's `propagate`, which has the steps."""
 
 def next_stamp() -> int:
     """The next number in the order in which nodes are made."""

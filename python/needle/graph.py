@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from . import _native, rebinding
@@ -156,37 +155,18 @@ def propagate(
     """
     reached = None if targets is None else {id(n) for n in find_paths(outputs, targets)}
     ends = {id(t) for t in targets or ()}
-    adjoints: dict[int, Any] = {}  # as far as they are known, by the number of their node
-    queue: list[tuple[int, Value]] = []  # their nodes
-
-    def give(node: Value, part: Any) -> None:
-        number = node._stamp
-        known = adjoints.get(number)
-        if known is None:
-            heappush(queue, (-number, node))
-        adjoints[number] = part if known is None else known + part
-
     with set_grad_enabled(create_graph):
-        for output, out_grad in zip(outputs, out_grads, strict=True):
-            if reached is None or id(output) in reached:
-                give(output, out_grad)
-        while queue:
-            node = heappop(queue)[1]
-            adjoint = adjoints.pop(node._stamp).complete()
-            if node._hooks:
-                adjoint = _run_hooks(node, adjoint)
-            store(node, adjoint)
-            if node.op is None or not node.requires_grad or id(node) in ends:
-                continue
-            gradients = _differentiate(node, adjoint)
-            for source, gradient in zip(node.inputs, gradients, strict=True):
-                if gradient is None or not source.requires_grad:
-                    continue
-                if reached is None or id(source) in reached:
-                    give(source, gradient)
-            if freed is not None:
-                node.op, node.inputs = freed, ()
-            del adjoint, gradients, source, gradient
+        _native.walk_back(
+            outputs,
+            out_grads,
+            store,
+            _differentiate,
+            _check_gradients,
+            _run_hooks,
+            reached,
+            ends,
+            freed,
+        )
 
 
 def _run_hooks(node: Value, adjoint: Any) -> Any:
@@ -209,16 +189,13 @@ def _differentiate(node: Value, adjoint: Value) -> Sequence[Value | None]:
         rebinding.restore_inputs(node)
     mutation.check_unchanged(node)
     if not observers:
-        gradients = node.op.gradient_as_tuple(adjoint, node)
-        _check_gradients(node, gradients)
-        return gradients
+        return node.op.gradient_as_tuple(adjoint, node)
     watching = tuple(observers)
     for observer in watching:
         observer.differentiating(node)
     found: Sequence[Value | None] | None = None
     try:
         found = node.op.gradient_as_tuple(adjoint, node)
-        _check_gradients(node, found)
     finally:
         for observer in watching:
             observer.differentiated(node, found)

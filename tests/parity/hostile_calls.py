@@ -251,6 +251,10 @@ KERNELS = (
     lambda h, o: _native.to_numpy(o()),
     lambda h, o: _native.new_unary(h.name(UNARY), o()),
     lambda h, o: _native.new_binary(h.name(BINARY), h.pick(o(), h.number()), o()),
+    lambda h, o: h.pick(_native.view_reshaped, _native.view_stretched)(o(), h.pick(
+        (24,), (h.number(), 4), h.shape(), h.number(), (1,) * 40)),
+    lambda h, o: _native.view_cut(o(), h.pick(h.number(), (h.number(),), slice(h.number()),
+        (..., h.number()), (None,) * 40, (slice(None, None, h.number()), h.number()))),
     lambda h, o: _native.reduce(h.name(REDUCE), o(), o()),
     lambda h, o: _native.new_reduce(h.name(REDUCE), o(), h.number(), h.pick(True, False)),
     lambda h, o: _native.arg_reduce(h.name(("argmax", "argmin")), o(), o(), h.number()),

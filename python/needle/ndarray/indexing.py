@@ -25,50 +25,6 @@ class Parsed(NamedTuple):
     position: int  # where the broadcast axes of the arrays stand in the result
 
 
-PLAIN = frozenset({int, slice, type(None), type(...)})  # entries of an index that select a view
-
-
-def plain_view(shape: Shape, strides: Shape, offset: int, index: Any) -> Any:
-    """Shape, strides and offset of a view by ints, slices, `...` and None, the most common indices;
-    None for any other index, and for wrong ones: `parse` knows them all, and what to say."""
-    entries = index if type(index) is tuple else (index,)
-    if not PLAIN.issuperset(map(type, entries)):
-        return None
-    dots = entries.count(...)
-    rest = len(shape) - len(entries) + entries.count(None) + dots  # axes that no entry names
-    if rest < 0 or dots > 1:
-        return None
-    new_shape: list[int] = []
-    new_strides: list[int] = []
-    axis = 0
-    for entry in entries:
-        if entry is None:
-            new_shape.append(1)
-            new_strides.append(0)
-            continue
-        if entry is Ellipsis:
-            new_shape += shape[axis : axis + rest]
-            new_strides += strides[axis : axis + rest]
-            axis += rest
-            continue
-        size, stride = shape[axis], strides[axis]
-        axis += 1
-        if type(entry) is int:
-            if not -size <= entry < size:
-                return None
-            offset += (entry + size if entry < 0 else entry) * stride
-            continue
-        try:
-            start, stop, step = entry.indices(size)
-        except (TypeError, ValueError):
-            return None
-        count = len(range(start, stop, step))
-        new_shape.append(count)
-        new_strides.append(stride * step)
-        offset += start * stride if count else 0
-    return (*new_shape, *shape[axis:]), (*new_strides, *strides[axis:]), offset
-
-
 class Item(NamedTuple):
     """One normalised entry of an index expression."""
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import _native
 from ..dtype import bool_, dtype_of, int64
 from . import layout
 from .array import NDArray, empty, from_numpy, full as full_array, make_view
@@ -33,7 +34,7 @@ from .functions import (
     unary,
     where,
 )
-from .indexing import normalize, out_of_bounds, parse, plain_view
+from .indexing import normalize, out_of_bounds, parse
 from .layout import Shape
 
 
@@ -99,11 +100,8 @@ def _expand_mask(mask: NDArray) -> list[NDArray]:
 
 def _plain(a: NDArray, index: Any) -> NDArray | None:
     """The view that an index of ints, slices, `...` and None selects."""
-    found = plain_view(a.shape, a.strides, a.offset, index)
-    if found is None:
-        return None
-    shape, strides, offset = found
-    return make_view(shape, strides, offset, a.dtype, a.device, a._handle)
+    view: NDArray | None = _native.view_cut(a, index)
+    return view
 
 
 def select(a: NDArray, index: Any) -> Selection:

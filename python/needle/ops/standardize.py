@@ -241,7 +241,7 @@ class AffineNorm(_OverLastAxes, TensorOp):
         op = AffineNormGradient(self.n_axes, self.eps, self.centred, self.weighted, self.shifted)
         op.statistics = self.statistics
         found = op(out_grad, x, *affine[: self.weighted]).tuple()
-        return tuple(fit(d, source) for d, source in zip(found, node.inputs, strict=True))
+        return [fit(d, source) for d, source in zip(found, node.inputs, strict=True)]
 
 
 class AffineNormGradient(_OverLastAxes, FusedTupleOp):
@@ -260,7 +260,7 @@ class AffineNormGradient(_OverLastAxes, FusedTupleOp):
         if not (self.weighted or self.shifted):
             return (found,)
         dx, *sums = found
-        return dx, *(F.reshape(v, v.shape[x.ndim - self.n_axes :]) for v in sums)
+        return dx, *[F.reshape(v, v.shape[x.ndim - self.n_axes :]) for v in sums]
 
     def definition(self, g: Any, x: Any, *weight: Any) -> Any:
         axes = self.axes(x.ndim)
@@ -319,8 +319,8 @@ def affine_norm(
     """x with mean 0 (if centred) and deviation 1 over its last axes, times weight, plus bias."""
     affine = [p for p in (weight, bias) if p is not None]
     op = AffineNorm(n_axes, eps, centred, weight is not None, bias is not None)
-    is_plain = averaged(x.dtype) == x.dtype and all(p.dtype == x.dtype for p in affine)
-    if is_plain and all(p.shape == x.shape[x.ndim - n_axes :] for p in affine):
+    form = x.shape[x.ndim - n_axes :], averaged(x.dtype)
+    if form[1] == x.dtype and [(p.shape, p.dtype) for p in affine] == [form] * len(affine):
         return op(check_tensor("affine_norm", x), *affine)
     y, _, _ = standardize(x, op.axes(x.ndim), eps, centred)
     return _affine(y, weight, bias)

@@ -23,8 +23,8 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Mean 0 and deviation 1 over the last axes, which have normalized_shape."""
-    axes = _trailing("layer_norm", input, normalized_shape)
-    return affine_norm(input, len(axes), eps, True, weight, bias)
+    n_axes = _trailing("layer_norm", input, normalized_shape)
+    return affine_norm(input, n_axes, eps, True, weight, bias)
 
 
 def rms_norm(
@@ -34,19 +34,20 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:
     """Root mean square 1 over the last axes; eps defaults to the dtype's own."""
-    axes = _trailing("rms_norm", input, normalized_shape)
+    n_axes = _trailing("rms_norm", input, normalized_shape)
     eps = _epsilon(input) if eps is None else eps
-    return affine_norm(input, len(axes), eps, False, weight, None)
+    return affine_norm(input, n_axes, eps, False, weight, None)
 
 
-def _trailing(op: str, x: Tensor, shape: int | Sequence[int]) -> tuple[int, ...]:
+def _trailing(op: str, x: Tensor, shape: int | Sequence[int]) -> int:
+    """How many axes are normalised: the last ones, if they have this shape."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if not sizes or x.shape[-len(sizes) :] != sizes:
         raise ValueError(
             f"[{op}] expected an input whose last dimensions are {sizes}, got {x.shape}; change "
             "normalized_shape, or move the normalised axes last."
         )
-    return tuple(range(x.ndim - len(sizes), x.ndim))
+    return len(sizes)
 
 
 def _epsilon(x: Tensor) -> float:

@@ -12,7 +12,6 @@ from ..backend.instructions import TypedProgram
 from ..ndarray.layout import Shape, broadcast_shapes
 from .pieces import goes_by_element
 
-
 GRAIN = 32768  # elements in one piece of the thread pool's work
 # With column sums, as in the native machine: elements in a piece, and how many pieces there are.
 COLUMN_GRAIN, MOST_PIECES = 16384, 32

@@ -12,7 +12,8 @@ PACKAGES := $(shell find python/needle -name __init__.py)
 
 # Tests that run once more on each instruction set, and with tensors over plain NumPy arrays.
 NATIVE_TESTS := tests/parity tests/native
-THREAD_TESTS := tests/native/test_threads.py tests/parity/test_threads_equal.py
+THREAD_TESTS := tests/native/test_threads.py tests/parity/test_threads_equal.py \
+  tests/compile/test_lanes.py
 NUMPY_TESTS := tests/ops/test_forward.py tests/ops/test_gradient.py::test_gradient
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

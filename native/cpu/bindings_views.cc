@@ -94,7 +94,9 @@ bool stretch(const Layout& from, PyObject* shape, Layout& to) {
   if (!read_exact(shape, to.view.shape, to.view.ndim)) return false;
   const int added = to.view.ndim - from.view.ndim;
   std::fill(to.view.strides, to.view.strides + std::max(0, added), 0);
-  bool fits = added >= 0;
+  const int64_t* const sizes = to.view.shape;
+  bool fits =
+      added >= 0 && std::all_of(sizes, sizes + to.view.ndim, [](int64_t n) { return n >= 0; });
   for (int d = 0; fits && d < from.view.ndim; ++d) {
     const int64_t n = from.view.shape[d], m = to.view.shape[added + d];
     to.view.strides[added + d] = n == m ? from.view.strides[d] : 0;

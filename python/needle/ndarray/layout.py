@@ -152,6 +152,7 @@ def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
 
 def broadcast_strides(shape: Shape, strides: Shape, new_shape: Shape, op: str) -> Shape:
     """The strides with which `shape` appears as `new_shape`: 0 on stretched axes."""
+    check_sizes(new_shape, op)
     extra = len(new_shape) - len(shape)
     fits = extra >= 0 and all(n in (1, m) for n, m in zip(shape, new_shape[extra:], strict=True))
     if not fits:

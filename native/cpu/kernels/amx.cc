@@ -22,11 +22,6 @@
 #include "entries.h"
 #include "product.h"
 
-#if !defined(NEEDLE_WIDE)
-#pragma GCC push_options
-#pragma GCC target("amx-tile,amx-bf16")
-#endif
-
 namespace needle {
 namespace NEEDLE_ISA {
 namespace {
@@ -238,7 +233,9 @@ class TileGemm {
   int64_t rows_, cols_;  // of tasks
 };
 
-// Smaller matrices do not fill tiles, or do not pay for the split.
+// Smaller matrices do not fill tiles, or do not pay for the split. Estimated, not measured: at 2^26
+// packing takes about a third as long as six products at the peak of tiles, and both together half
+// as long as AVX-512 at its own.
 constexpr int64_t kLeastSide = 64;
 constexpr int64_t kLeastWork = int64_t{1} << 24, kLeastForSix = int64_t{1} << 26;
 
@@ -300,7 +297,3 @@ void matmul_then_amx(const TileProgram& program, const View* const* operands) {
 
 }  // namespace NEEDLE_ISA
 }  // namespace needle
-
-#if !defined(NEEDLE_WIDE)
-#pragma GCC pop_options
-#endif

@@ -9,8 +9,6 @@
 
 #if !defined(NEEDLE_WIDE)
 #include <immintrin.h>
-#pragma GCC push_options
-#pragma GCC target("amx-tile,amx-bf16")
 #endif
 
 namespace needle {
@@ -96,6 +94,9 @@ struct alignas(64) TileShapes {
 constexpr TileShapes kShapes = {
     1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 
+#pragma GCC push_options
+#pragma GCC target("amx-tile")
+
 // All eight tiles have 16 rows of 64 bytes, in this thread, for as long as this lives. Shapes that
 // another library has set are put back: it may rely on them.
 class TileConfiguration {
@@ -112,7 +113,9 @@ class TileConfiguration {
   TileShapes before_;
 };
 
-// The intrinsics take literals only, not a template's numbers.
+#pragma GCC pop_options
+
+// Instructions, as the intrinsics take literals only, not a template's numbers.
 template <int kTile>
 [[gnu::always_inline]] inline void tile_zero() {
   asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
@@ -141,7 +144,3 @@ template <int kSum, int kA, int kB>
 }  // namespace
 }  // namespace NEEDLE_ISA
 }  // namespace needle
-
-#if !defined(NEEDLE_WIDE)
-#pragma GCC pop_options
-#endif

@@ -179,8 +179,7 @@ void where(nb::handle out, nb::handle cond, nb::handle a, nb::handle b) {
          [](Views v) { kernels().where(*v[0], *v[1], *v[2], *v[3]); });
 }
 
-// Results in new arrays
-// ----------------------------------------------------------------------------------
+// Results in new arrays ---------------------------------------------------------------------------
 
 nb::object new_unary(nb::handle name, nb::handle a) {
   const ArrayFields* const like = array_fields(a);

@@ -76,8 +76,7 @@ PyObject* init_node(PyObject* self, PyObject* const* arguments, Py_ssize_t count
   });
 }
 
-// Operators
-// ----------------------------------------------------------------------------------------
+// Operators ---------------------------------------------------------------------------------------
 
 thread_local bool grad_enabled = true;
 
@@ -155,8 +154,7 @@ PyObject* apply(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-// Facts
-// --------------------------------------------------------------------------------------------
+// Facts -------------------------------------------------------------------------------------------
 
 // node.shape and node.dtype: the data's own, or in lazy mode those of what stands for it.
 PyObject* get_fact(PyObject* self, PyObject* ArrayFields::* field, const char* name) {

@@ -151,8 +151,7 @@ void run(nb::handle program, nb::handle outs, nb::handle ins, int inner) {
   run_on(find_program(program), outs, ins, inner);
 }
 
-// Results in new arrays
-// ----------------------------------------------------------------------------------
+// Results in new arrays ---------------------------------------------------------------------------
 
 // The typed program that Program.for_dtypes made for these arrays before; null if it did not, or if
 // an array is not a plain one.

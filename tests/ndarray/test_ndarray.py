@@ -156,7 +156,7 @@ def test_memory_is_aligned_pooled_and_counted():
 @pytest.mark.parametrize("shape", [(-1, 3), (-2, 1, 3), (2, -3)])
 def test_no_view_has_a_negative_size(device, shape):
     with pytest.raises(ValueError, match=r"\[broadcast_to\] sizes must not be negative"):
-        from_numpy(np.ones((1, 3), np.float32), float32, device).broadcast_to(shape)
+        F.broadcast_to(from_numpy(np.ones((1, 3), np.float32), float32, device), shape)
 
 
 def test_repr_and_len():

@@ -102,8 +102,11 @@ constexpr int64_t kSmallMatrix = 1 << 17;  // elements read in place,
 constexpr int64_t kFewUses = 64;           // and for so few rows or cols; but for a B
 //     whose rows, so many bytes apart, share few sets of the first-level cache: packed
 //     640 x 128 x 512 92, 2048 x 65 x 1024 89; in place 77 and 69. The same for columns of A, of
-//     which a block uses a part of a line: 128 x 640 x 512 (TN) 91, in place 83
-constexpr int64_t kSharedSets = 2048, kSharedSetsOfA = 512;
+//     which a block uses a part of a line: 128 x 640 x 512 (TN) 91, in place 83; and for rows of A,
+//     if a block has more than the 8 ways of a set: 14 rows (AVX-512, Zen 4, where multiply-adds
+//     reach 116) of 1024 cubed 108, in place 84
+constexpr int64_t kSharedSets = 2048, kSharedSetsOfA = 512, kSharedSet = 4096;
+constexpr int64_t kWays = 8;
 //     panels that a task packs, and how many of B's rows and A's columns ahead it asks for: 384 x
 //     2048 x 384 (TN) 87, 1536 x 2048 x 384 92; without the latter, and A packed by each tile, 79
 //     and 88; on two cores 162 and 173 instead of 148 and 168
@@ -201,8 +204,11 @@ class Gemm {
     const bool is_small_a = p_.m * p_.k <= kSmallMatrix || p_.n <= kFewUses;
     const bool shares_sets = p_.m > kFewUses && p_.b.row_stride % kSharedSets == 0;
     const bool is_small_b = p_.k * p_.n <= kSmallMatrix && !shares_sets;
-    const bool a_shares_sets = p_.n > kFewUses && p_.a.col_stride % kSharedSetsOfA == 0;
-    reads_a_ = p_.a.source.is_plain && ((is_small_a && !a_shares_sets) || p_.a.col_stride == kSize);
+    const bool has_plain_rows = p_.a.col_stride == kSize;
+    const bool rows_share_set = kRows > kWays && p_.a.row_stride % kSharedSet == 0;
+    const bool cols_share_sets = p_.a.col_stride % kSharedSetsOfA == 0;
+    const bool a_shares_sets = p_.n > kFewUses && (has_plain_rows ? rows_share_set : cols_share_sets);
+    reads_a_ = p_.a.source.is_plain && (is_small_a || has_plain_rows) && !a_shares_sets;
     reads_b_ = p_.b.source.is_plain && p_.b.col_stride == kSize && (is_small_b || p_.m <= kFewUses);
     has_rows_of_a_ = length_of(p_.a.col_stride) <= length_of(p_.a.row_stride);
     cut_tiles();
@@ -271,8 +277,8 @@ class Gemm {
       const int64_t most = max_of(1, kMostPacked / region_depth_ / tile_cols_) * tile_cols_;
       region_cols_ = min_of(region_cols_, even_part(p_.n, most, tile_cols_));
     }
-    packs_a_first_ = !reads_a_ && !has_rows_of_a_ && tile_cols_ < region_cols_ &&
-                     p_.m * region_depth_ <= kMostPacked;
+    packs_a_first_ =
+        !reads_a_ && tile_cols_ < region_cols_ && p_.m * region_depth_ <= kMostPacked;
   }
 
   // Panels of B, and parts of A.
@@ -316,8 +322,8 @@ class Gemm {
 
   void pack_part_of_a(int64_t part, int64_t blocks) {
     const int64_t row = part / blocks * tile_rows_, k = part % blocks * depth_;
-    pack_rows(packed_a_ + part * part_of_a(), p_.a, p_.a.at(row, k0_ + k),
-              min_of(tile_rows_, p_.m - row), min_of(depth_, span_ - k));
+    copy_rows_of_a(packed_a_ + part * part_of_a(), p_.a.at(row, k0_ + k),
+                   min_of(tile_rows_, p_.m - row), min_of(depth_, span_ - k));
   }
 
   void run_tile(int64_t tile_row, int64_t tile_col) {
@@ -373,11 +379,15 @@ class Gemm {
       const int64_t blocks = ceil_div(span_, depth_), block = (k - k0_) / depth_;
       return packed_a_ + (row / tile_rows_ * blocks + block) * part_of_a();
     }
-    if (!has_rows_of_a_) pack_rows(to, p_.a, from, rows, sum.depth);
-    for (int64_t i = 0; has_rows_of_a_ && i < rows; ++i) {
-      p_.a.source.load(to + i * sum.depth, from + i * p_.a.row_stride, p_.a.col_stride, sum.depth);
-    }
+    copy_rows_of_a(to, from, rows, sum.depth);
     return to;
+  }
+
+  void copy_rows_of_a(T* to, const char* from, int64_t rows, int64_t depth) const {
+    if (!has_rows_of_a_) return pack_rows(to, p_.a, from, rows, depth);
+    for (int64_t i = 0; i < rows; ++i) {
+      p_.a.source.load(to + i * depth, from + i * p_.a.row_stride, p_.a.col_stride, depth);
+    }
   }
 
   const T* panel_of_b(T* to, int64_t col, int64_t cols, int64_t k0, PanelSum<T>& sum) {

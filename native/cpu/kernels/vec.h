@@ -90,13 +90,13 @@ template <class V>
 [[gnu::always_inline]] inline V smaller_of(V a, V b) {
   return a < b ? a : b;
 }
-#if defined(__AVX2__) && !defined(__AVX512F__)  // which compares and chooses as quickly
-[[gnu::always_inline]] inline Vec<float> larger_of(Vec<float> a, Vec<float> b) {
-  return _mm256_max_ps(a, b);
-}
-[[gnu::always_inline]] inline Vec<float> smaller_of(Vec<float> a, Vec<float> b) {
-  return _mm256_min_ps(a, b);
-}
+#if defined(__AVX2__)  // one instruction, where compilers make two
+#if defined(__AVX512F__)
+[[gnu::always_inline]] inline __m512 larger_of(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
+[[gnu::always_inline]] inline __m512 smaller_of(__m512 a, __m512 b) { return _mm512_min_ps(a, b); }
+#endif
+[[gnu::always_inline]] inline __m256 larger_of(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
+[[gnu::always_inline]] inline __m256 smaller_of(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
 [[gnu::always_inline]] inline __m128 larger_of(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
 [[gnu::always_inline]] inline __m128 smaller_of(__m128 a, __m128 b) { return _mm_min_ps(a, b); }
 #endif

@@ -35,16 +35,23 @@ bool is_streamed_to(const View& out, const Walk& walk, int64_t from_bytes = kStr
 }
 
 void run(const SingleOp& program, Walk& walk) {
-  const Block shape = block_shape(walk, run_limit(walk, program));
+  const int64_t limit = run_limit(walk, program);
+  Block shape = block_shape(walk, limit);
+  // Rows that need no tile are computed one after the other: x + row of 256 x 384 took 8.5 us with a
+  // block for each, and 6.6 so.
+  const bool has_runs = limit != kTile && shape.rows == 1;
+  if (has_runs) shape.rows = lesser(walk.rows(), kGrain / shape.cols);
   for_each_block(walk, shape, [&] {
     struct Body {
       const SingleOp& program;
       const Walk& walk;
+      const bool has_runs;
       const StreamEnd end{program.is_streamed};
       const void* constant[kMaxOperands];  // one value for all
       alignas(64) char tiles[kMaxOperands][kTile * 8];
 
-      Body(const SingleOp& p, const Walk& w, Block shape) : program(p), walk(w) {
+      Body(const SingleOp& p, const Walk& w, Block shape, bool runs)
+          : program(p), walk(w), has_runs(runs) {
         for (int k = 1; k < walk.count; ++k) {
           constant[k] = nullptr;
           if (!walk.is_constant(k)) continue;
@@ -56,6 +63,16 @@ void run(const SingleOp& program, Walk& walk) {
       }
 
       void operator()(Block block, char* const* at) {
+        if (!has_runs || block.rows == 1) return run_block(block, at);
+        char* row_at[kMaxOperands];
+        for (int k = 0; k < walk.count; ++k) row_at[k] = at[k];
+        for (int64_t row = 0; row < block.rows; ++row) {
+          run_block({1, block.cols}, row_at);
+          for (int k = 0; k < walk.count; ++k) row_at[k] += walk.steps(k).row * walk.item[k];
+        }
+      }
+
+      void run_block(Block block, char* const* at) {
         Input in[kMaxOperands];
         for (int k = 1; k < walk.count; ++k) {
           const Steps steps = walk.steps(k);
@@ -81,7 +98,7 @@ void run(const SingleOp& program, Walk& walk) {
         }
       }
     };
-    return Body(program, walk, shape);
+    return Body(program, walk, shape, has_runs);
   });
 }
 

@@ -242,6 +242,8 @@ class Gemm {
 
   int64_t tiles_down() const { return ceil_div(p_.m, tile_rows_); }
 
+  int64_t group() const { return kPanelsAtOnce * width_; }
+
   // Elements of A that a tile takes from a block of k, once they are packed.
   int64_t part_of_a() const { return ceil_div(tile_rows_, kRows) * kRows * depth_; }
 
@@ -284,12 +286,13 @@ class Gemm {
   // Panels of B, and parts of A.
   void pack() {
     const int64_t blocks = ceil_div(span_, depth_);
-    const int64_t of_b = packs_b_first_ ? ceil_div(cols_, kPanelsAtOnce * width_) * blocks : 0;
+    const int64_t of_b = packs_b_first_ ? ceil_div(cols_, group()) * blocks : 0;
     const int64_t of_a = packs_a_first_ ? tiles_down() * blocks : 0;
     parallel_for(of_b + of_a, 1, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         if (t < of_b) {
-          pack_panels_of_b(t / blocks * kPanelsAtOnce * width_, t % blocks * depth_);
+          const int64_t j = t / blocks * group();
+          pack_region(j, min_of(j + group(), cols_), t % blocks * depth_);
         } else {
           pack_part_of_a(t - of_b, blocks);
         }
@@ -297,27 +300,33 @@ class Gemm {
     });
   }
 
-  // kPanelsAtOnce panels from column j on; rows that are rows in memory are read one by one.
-  void pack_panels_of_b(int64_t j, int64_t k) {
+  // The panels of columns [col, end) of the region, rows [k, k + depth) of its span: the g-th goes
+  // to `to + g * step`. Rows that are rows in memory are read one by one.
+  void pack_panels(T* to, int64_t step, int64_t col, int64_t end, int64_t k, int64_t depth) const {
     constexpr int64_t kWidth = block_cols<T>(kRows);
-    const int64_t depth = min_of(depth_, span_ - k);
-    const int64_t end = min_of(j + kPanelsAtOnce * width_, cols_);
     if (p_.b.source.is_plain && p_.b.col_stride == kSize && width_ == kWidth) {
-      const int64_t whole = (end - j) / kWidth;
-      const char* from = p_.b.at(k0_ + k, col0_ + j);
-      T* to = packed_b_ + j * span_ + k * kWidth;
-      for (int64_t i = 0; i < depth; ++i, from += p_.b.row_stride, to += kWidth) {
+      const int64_t whole = (end - col) / kWidth;
+      const char* from = p_.b.at(k0_ + k, col0_ + col);
+      for (int64_t i = 0; i < depth; ++i, from += p_.b.row_stride) {
         prefetch(from + kLinesAhead * p_.b.row_stride, whole * kWidth * kSize);
         for (int64_t g = 0; g < whole; ++g) {
-          __builtin_memcpy(to + g * kWidth * span_, from + g * kWidth * kSize, kWidth * kSize);
+          __builtin_memcpy(to + g * step + i * kWidth, from + g * kWidth * kSize, kWidth * kSize);
         }
       }
-      j += whole * kWidth;
+      col += whole * kWidth;
+      to += whole * step;
     }
-    for (; j < end; j += width_) {
-      const int64_t cols = min_of(width_, cols_ - j);
-      pack_panel(packed_b_ + j * span_ + k * cols, p_.b, k0_ + k, depth, col0_ + j, cols);
+    for (; col < end; col += width_, to += step) {
+      pack_panel(to, p_.b, k0_ + k, depth, col0_ + col, min_of(width_, end - col));
     }
+  }
+
+  // A panel has all rows of the span; the last one may be narrower.
+  void pack_region(int64_t col, int64_t end, int64_t k) {
+    const int64_t depth = min_of(depth_, span_ - k), whole = col + (end - col) / width_ * width_;
+    pack_panels(packed_b_ + col * span_ + k * width_, width_ * span_, col, whole, k, depth);
+    const int64_t last = end - whole;
+    if (last > 0) pack_panels(packed_b_ + whole * span_ + k * last, 0, whole, end, k, depth);
   }
 
   void pack_part_of_a(int64_t part, int64_t blocks) {
@@ -330,8 +339,7 @@ class Gemm {
     const int64_t row = tile_row * tile_rows_, col = tile_col * tile_cols_;
     const int64_t rows = min_of(tile_rows_, p_.m - row), cols = min_of(tile_cols_, cols_ - col);
     const int64_t a_size = reads_a_ || packs_a_first_ ? 0 : part_of_a();
-    const int64_t b_size = reads_b_ || packs_b_first_ ? 0 : depth_ * width_;
-    const bool packs_rows_of_b = b_size > 0 && length_of(p_.b.col_stride) <= kSize;
+    const int64_t b_size = reads_b_ || packs_b_first_ ? 0 : depth_ * min_of(group(), cols + width_);
     const int64_t sums = p_.out.is_plain ? 0 : rows * cols;
     const Workspace workspace((a_size + b_size + sums) * kSize, kept_by_task);
     T* const copied_a = workspace.as<T>();
@@ -346,8 +354,11 @@ class Gemm {
       for (int64_t j = 0; j < cols; j += width_) {
         const int64_t width = min_of(width_, cols - j);
         panels.a = a;
-        panels.b = panel_of_b(copied_b, col + j, width, k, sum);
-        if (packs_rows_of_b && j + width_ < cols) prefetch_b(col + j + width_, k, sum.depth);
+        if (b_size > 0 && j % group() == 0) {
+          const int64_t end = col + min_of(j + group(), cols);
+          pack_panels(copied_b, width_ * sum.depth, col + j, end, k - k0_, sum.depth);
+        }
+        panels.b = panel_of_b(copied_b + j % group() * sum.depth, col + j, width, k, sum);
         const auto multiply =
             reads_a_ || has_rows_of_a_ ? multiply_panels<T> : multiply_packed_rows<T>;
         multiply(sum, c + j, c_row, rows, width, k > 0);
@@ -390,22 +401,13 @@ class Gemm {
     }
   }
 
-  const T* panel_of_b(T* to, int64_t col, int64_t cols, int64_t k0, PanelSum<T>& sum) {
+  const T* panel_of_b(const T* copied, int64_t col, int64_t cols, int64_t k0, PanelSum<T>& sum) {
     if (reads_b_) {
       sum.b_row = p_.b.row_stride / kSize;
       return reinterpret_cast<const T*>(p_.b.at(k0, col0_ + col));
     }
     sum.b_row = cols;
-    if (packs_b_first_) return packed_b_ + col * span_ + (k0 - k0_) * cols;
-    pack_panel(to, p_.b, k0, sum.depth, col0_ + col, cols);
-    return to;
-  }
-
-  // The panel that the tile packs next, while this one is multiplied: its rows may be pages apart.
-  // On one core 128 x 640 x 10000 (TN) 84, without 78; 100 x 128 x 10000 87 and 80.
-  void prefetch_b(int64_t col, int64_t k0, int64_t depth) const {
-    const char* at = p_.b.at(k0, col0_ + col);
-    for (int64_t k = 0; k < depth; ++k, at += p_.b.row_stride) __builtin_prefetch(at, 0, 2);
+    return packs_b_first_ ? packed_b_ + col * span_ + (k0 - k0_) * cols : copied;
   }
 
   const Product<T> p_;

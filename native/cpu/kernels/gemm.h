@@ -89,7 +89,7 @@ constexpr int64_t kDepthInPlace = 1024 / sizeof(T);
 constexpr int64_t kThinDepth = 24, kThinRows = 2 * kRows;
 //     a task's tile of C, and the elements of B packed at once: 2048 cubed 92, 384 x 2048 x 1536
 //     (TN) 89; with 48 x 512 and all of B 77 and 66
-constexpr int64_t kTileRows = 12 * kRows, kTileCols = 1024;
+constexpr int64_t kTileRows = 12 * kRows, kTileCols = 1024, kTileColsApart = 256;
 constexpr int64_t kMostPacked = int64_t{1} << 20;
 //     rows that make so few tiles are one, which packs B itself: 128 x 640 x 10000 (TN) 81, with
 //     two tiles 76; on two cores 155 and 122. Its rows stay together if that leaves half the tasks:
@@ -104,7 +104,8 @@ constexpr int64_t kFewUses = 64;           // and for so few rows or cols; but f
 //     640 x 128 x 512 92, 2048 x 65 x 1024 89; in place 77 and 69. The same for columns of A, of
 //     which a block uses a part of a line: 128 x 640 x 512 (TN) 91, in place 83; and for rows of A,
 //     if a block has more than the 8 ways of a set: 14 rows (AVX-512, Zen 4, where multiply-adds
-//     reach 116) of 1024 cubed 108, in place 84
+//     reach 116) of 1024 cubed 103, in place 84; and for rows of C that are written more than once:
+//     1024 x 768 x 3072 107, in place 98
 constexpr int64_t kSharedSets = 2048, kSharedSetsOfA = 512, kSharedSet = 4096;
 constexpr int64_t kWays = 8;
 //     panels that a task packs, and how many of B's rows and A's columns ahead it asks for: 384 x
@@ -207,10 +208,13 @@ class Gemm {
     const bool has_plain_rows = p_.a.col_stride == kSize;
     const bool rows_share_set = kRows > kWays && p_.a.row_stride % kSharedSet == 0;
     const bool cols_share_sets = p_.a.col_stride % kSharedSetsOfA == 0;
-    const bool a_shares_sets = p_.n > kFewUses && (has_plain_rows ? rows_share_set : cols_share_sets);
+    const bool a_shares_sets =
+        p_.n > kFewUses && (has_plain_rows ? rows_share_set : cols_share_sets);
     reads_a_ = p_.a.source.is_plain && (is_small_a || has_plain_rows) && !a_shares_sets;
     reads_b_ = p_.b.source.is_plain && p_.b.col_stride == kSize && (is_small_b || p_.m <= kFewUses);
     has_rows_of_a_ = length_of(p_.a.col_stride) <= length_of(p_.a.row_stride);
+    const bool c_shares_set = kRows > kWays && p_.out.row_stride % kSharedSet == 0;
+    sums_in_out_ = p_.out.is_plain && !(c_shares_set && p_.k > kDepth<T>);
     cut_tiles();
     packs_b_first_ = !reads_b_ && tile_rows_ < p_.m;
     const bool is_thin = reads_b_ && !is_small_b && p_.m <= kThinRows;
@@ -255,7 +259,7 @@ class Gemm {
       return count >= tasks || (2 * count >= tasks && !reads_b_ && tile_rows_ >= p_.m);
     };
     tile_rows_ = even_part(p_.m, p_.m <= kFewTiles * kTileRows ? p_.m : kTileRows, height_);
-    tile_cols_ = even_part(p_.n, kTileCols, width_);
+    tile_cols_ = even_part(p_.n, sums_in_out_ ? kTileCols : kTileColsApart, width_);
     while (!is_enough(ceil_div(p_.m, tile_rows_) * ceil_div(p_.n, tile_cols_))) {
       if (tile_cols_ <= width_ && tile_rows_ <= height_) return;
       if (tile_cols_ > tile_rows_ && tile_cols_ > width_) {
@@ -272,15 +276,14 @@ class Gemm {
     region_cols_ = even_part(p_.n, p_.n, tile_cols_);
     region_depth_ = p_.k;
     if (packs_b_first_ && p_.k * p_.n > kMostPacked) {
-      if (p_.out.is_plain) {
+      if (sums_in_out_) {
         const int64_t most = kMostPacked / region_cols_ / depth_ * depth_;
         region_depth_ = min_of(p_.k, max_of(depth_, most));
       }
       const int64_t most = max_of(1, kMostPacked / region_depth_ / tile_cols_) * tile_cols_;
       region_cols_ = min_of(region_cols_, even_part(p_.n, most, tile_cols_));
     }
-    packs_a_first_ =
-        !reads_a_ && tile_cols_ < region_cols_ && p_.m * region_depth_ <= kMostPacked;
+    packs_a_first_ = !reads_a_ && tile_cols_ < region_cols_ && p_.m * region_depth_ <= kMostPacked;
   }
 
   // Panels of B, and parts of A.
@@ -340,13 +343,13 @@ class Gemm {
     const int64_t rows = min_of(tile_rows_, p_.m - row), cols = min_of(tile_cols_, cols_ - col);
     const int64_t a_size = reads_a_ || packs_a_first_ ? 0 : part_of_a();
     const int64_t b_size = reads_b_ || packs_b_first_ ? 0 : depth_ * min_of(group(), cols + width_);
-    const int64_t sums = p_.out.is_plain ? 0 : rows * cols;
+    const int64_t sums = sums_in_out_ ? 0 : rows * cols;
     const Workspace workspace((a_size + b_size + sums) * kSize, kept_by_task);
     T* const copied_a = workspace.as<T>();
     T* const copied_b = copied_a + a_size;
     char* const out = p_.out.at(row, col0_ + col);
-    T* const c = p_.out.is_plain ? reinterpret_cast<T*>(out) : copied_b + b_size;
-    const int64_t c_row = p_.out.is_plain ? p_.out.row_stride / kSize : cols;
+    T* const c = sums_in_out_ ? reinterpret_cast<T*>(out) : copied_b + b_size;
+    const int64_t c_row = sums_in_out_ ? p_.out.row_stride / kSize : cols;
     for (int64_t k = k0_; k < k0_ + span_; k += depth_) {
       Panels<T> panels;
       PanelSum<T> sum = {&panels, 1, min_of(depth_, k0_ + span_ - k), 0, 0, 0};
@@ -370,7 +373,7 @@ class Gemm {
         run_on_block(*epilogue_, c, c_row, row, rows, col0_ + col, cols);
       }
     }
-    if (p_.out.is_plain || epilogue_ != nullptr) return;
+    if (sums_in_out_ || epilogue_ != nullptr) return;
     for (int64_t i = 0; i < rows; ++i) {
       p_.out.store(out + i * p_.out.row_stride, p_.out.col_stride, c + i * cols, cols);
     }
@@ -415,6 +418,7 @@ class Gemm {
   int64_t depth_, height_, width_;  // of blocks
   int64_t tile_rows_, tile_cols_;
   bool reads_a_, reads_b_;  // where they lie
+  bool sums_in_out_;        // or in the tile's own memory, until they are finished
   bool packs_b_first_;      // the tiles share it,
   bool packs_a_first_;      // and this
   bool has_rows_of_a_;      // side by side, or columns

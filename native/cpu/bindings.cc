@@ -34,7 +34,12 @@ void translate(const std::exception_ptr& error, void*) {
 void bind_memory(nb::module_& m) {
   auto buffer = nb::class_<Buffer>(m, "Buffer", nb::is_final(), nb::is_weak_referenceable(),
                                    "A typed, flat piece of memory.");
-  buffer.def("ptr", [](const Buffer& b) { return reinterpret_cast<uintptr_t>(b.data()); })
+  const auto address = [](Buffer& b) {
+    b.expose();
+    return reinterpret_cast<uintptr_t>(b.data());
+  };
+  buffer.def("ptr", address)
+      .def_prop_ro("version", &Buffer::version, "Another number after each write.")
       .def_prop_ro("size", &Buffer::size)
       .def_prop_ro("nbytes", &Buffer::nbytes)
       .def_prop_ro("readonly", &Buffer::readonly)

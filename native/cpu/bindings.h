@@ -52,10 +52,30 @@ bool is_floating_array(const ArrayFields& array);
 // `dtype` is the same as shape.dtype in Python, `out` the array's view.
 nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shape, View& out);
 
+// At the end of its life the buffer has been written.
+class WriteNote {
+ public:
+  WriteNote() = default;
+  explicit WriteNote(Buffer& buffer) : buffer_(&buffer) {}
+  WriteNote(const WriteNote& other) = default;
+  WriteNote(WriteNote&& other) noexcept { std::swap(buffer_, other.buffer_); }
+  WriteNote& operator=(WriteNote other) noexcept {
+    std::swap(buffer_, other.buffer_);
+    return *this;
+  }
+  ~WriteNote() {
+    if (buffer_ != nullptr) buffer_->note_write();
+  }
+
+ private:
+  Buffer* buffer_ = nullptr;
+};
+
 struct Operand {
   View view;
   nb::object handle;  // the Buffer, kept alive while the kernel runs
   bool readonly;
+  WriteNote written = {};  // goes before the buffer does
 };
 
 [[noreturn, gnu::format(printf, 2, 3)]] void raise_value(Site site, const char* format, ...);

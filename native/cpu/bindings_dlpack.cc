@@ -61,6 +61,7 @@ template <class Kind>
 nb::object export_capsule(Operand&& operand) {
   auto owner = std::make_unique<Export<Kind>>();
   owner->operand = std::move(operand);
+  buffer_of(owner->operand.handle, {"to_dlpack", nullptr}).expose();
   View& view = owner->operand.view;
   auto& managed = owner->managed;
   managed.context = owner.get();
@@ -76,10 +77,8 @@ nb::object export_capsule(Operand&& operand) {
 
 // The operand's elements in a compact buffer of their own.
 Operand copy_of(const Operand& source) {
-  Operand copied = source;
+  Operand copied = {source.view, new_buffer(source.view.size(), source.view.dtype), false};
   View& view = copied.view;
-  copied.handle = new_buffer(view.size(), view.dtype);
-  copied.readonly = false;
   view.data = buffer_of(copied.handle, {"to_dlpack", nullptr}).data();
   view.set_compact_strides();
   run_kernel(view.size(), [&] { kernels().copy(view, source.view); });

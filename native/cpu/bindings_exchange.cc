@@ -138,6 +138,7 @@ int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
     auto exported = std::make_unique<ExportedBuffer>();
     const nb::object shown = nb::handle(self).attr("_export_buffer")();
     exported->operand = read_operand(shown, {"buffer", nullptr});
+    buffer_of(exported->operand.handle, {"buffer", nullptr}).expose();
     if (describe(*exported, self, buffer, flags) != 0) return -1;
     buffer->internal = exported.release();
     return 0;

@@ -71,15 +71,27 @@ std::vector<Memory> read_slots(const SequenceObject& self, nb::handle buffers) {
   return slots;
 }
 
+std::vector<WriteNote> notes_of(const SequenceObject& self, nb::handle buffers) {
+  std::vector<WriteNote> notes;
+  for (size_t i = 0; i < self.slots.size(); ++i) {
+    if (!self.slots[i].written) continue;
+    const nb::handle item = PyList_GET_ITEM(buffers.ptr(), static_cast<Py_ssize_t>(i));
+    notes.emplace_back(buffer_of(item, kSite));
+  }
+  return notes;
+}
+
 // The list keeps the buffers alive: the caller holds it.
 void run(SequenceObject& self, nb::handle buffers) {
   const std::vector<Memory> slots = read_slots(self, buffers);
+  const std::vector<WriteNote> notes = notes_of(self, buffers);
   const GilRelease release;
   self.sequence->run(slots);
 }
 
 std::vector<double> run_timed(SequenceObject& self, nb::handle buffers) {
   const std::vector<Memory> slots = read_slots(self, buffers);
+  const std::vector<WriteNote> notes = notes_of(self, buffers);
   std::vector<double> seconds;
   const GilRelease release;
   self.sequence->run(slots, &seconds);

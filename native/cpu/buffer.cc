@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <atomic>
 
 #include <algorithm>
 #include <array>
@@ -244,9 +245,16 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(dtype_, other.dtype_);
   std::swap(size_class_, other.size_class_);
   std::swap(readonly_, other.readonly_);
+  std::swap(is_exposed_, other.is_exposed_);
+  std::swap(version_, other.version_);
   std::swap(owner_, other.owner_);
   std::swap(release_, other.release_);
   return *this;
+}
+
+uint64_t Buffer::next_version() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 Buffer::~Buffer() {

@@ -43,12 +43,24 @@ class Buffer {
   int64_t nbytes() const { return size_ * item_size(dtype_); }
   bool readonly() const { return readonly_; }
 
+  // A number that no other buffer has, and another one after each write: what was made of the
+  // elements at that number is still right. Memory that others can write has a new one each time.
+  uint64_t version() const {
+    return is_exposed_ || release_ != nullptr ? next_version() : version_;
+  }
+  void note_write() { version_ = next_version(); }
+  void expose() { is_exposed_ = true; }
+
  private:
+  static uint64_t next_version();
+
   char* data_ = nullptr;
   int64_t size_ = 0;
   DType dtype_ = DType::f32;
   uint16_t size_class_ = 0;  // of its block in the pool
   bool readonly_ = false;
+  bool is_exposed_ = false;  // somebody else knows the address
+  uint64_t version_ = next_version();
   void* owner_ = nullptr;
   void (*release_)(void*) = nullptr;  // nullptr: a block of the pool, or nothing
 };

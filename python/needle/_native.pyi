@@ -32,6 +32,9 @@ class Buffer:
     def readonly(self) -> bool: ...
     @property
     def dtype(self) -> str: ...
+    @property
+    def version(self) -> int:
+        """Another number after each write."""
 
 def empty(size: int, dtype: str) -> Buffer: ...
 def memory_stats() -> dict[str, int]:

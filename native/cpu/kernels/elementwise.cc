@@ -37,8 +37,8 @@ bool is_streamed_to(const View& out, const Walk& walk, int64_t from_bytes = kStr
 void run(const SingleOp& program, Walk& walk) {
   const int64_t limit = run_limit(walk, program);
   Block shape = block_shape(walk, limit);
-  // Rows that need no tile are computed one after the other: x + row of 256 x 384 took 8.5 us with a
-  // block for each, and 6.6 so.
+  // Rows that need no tile are computed one after the other: x + row of 256 x 384 took 8.5 us with
+  // a block for each, and 6.6 so.
   const bool has_runs = limit != kTile && shape.rows == 1;
   if (has_runs) shape.rows = lesser(walk.rows(), kGrain / shape.cols);
   for_each_block(walk, shape, [&] {

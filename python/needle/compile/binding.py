@@ -19,8 +19,9 @@ from ..ndarray.array import NDArray, make_view
 from ..ndarray.select import has_overlap
 from ..tree import leaves, with_leaves
 from .errors import TraceError
-from .graph import Value
+from .graph import Operand, Value
 from .memory import ARENA, Plan
+from .panels import panels_of
 from .state import Cell, data_of, grad_of, layout_of, set_data, set_grad
 from .trace import DATA, ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
 
@@ -68,7 +69,13 @@ class Known:
 class Binding:
     """Finds the memory of every slot for a call, and hands out what the call computed."""
 
-    def __init__(self, plan: Plan, trace: Trace, constants: dict[Value, Any]):
+    def __init__(
+        self,
+        plan: Plan,
+        trace: Trace,
+        constants: dict[Value, Any],
+        panels: dict[Value, Operand],
+    ):
         self.plan = plan
         self.trace = trace
         self.known = Known(trace)
@@ -79,6 +86,10 @@ class Binding:
         self.arguments = [plan.slots.get(v) for v in trace.arguments]
         firsts = zip(trace.states, self.known.groups, strict=True)
         self.states = [(plan.slots.get(state.value), group[0]) for state, group in firsts]
+        place = {state.value: i for state, (_, i) in zip(trace.states, self.states, strict=True)}
+        self.panels = [
+            (plan.slots[value], weights, place[weights.value]) for value, weights in panels.items()
+        ]
         self.host = [(h, plan.slots.get(h.value)) for h in trace.host]
         counters = trace.counters
         self.counter_slot = None if counters is None else plan.slots.get(counters)
@@ -162,6 +173,8 @@ class Binding:
         if self.seen != self.known.changes:
             self._note_states()
         buffers = self.template.copy()
+        for panel_slot, weights, i in self.panels:
+            buffers[panel_slot] = panels_of(weights, self.known.arrays[i]._handle)
         buffers[ARENA] = empty_buffer(self.plan.arena_bytes, "uint8")
         for slot, array in zip(self.arguments, arguments, strict=True):
             if slot is not None:

@@ -23,6 +23,7 @@ from .c_program import c_files
 from .function import Call, Jitted
 from .graph import Graph, GraphError, Value
 from .memory import ARENA, plan_memory
+from .panels import panels_of
 from .runtime import Program, compile_calls
 from .stored import NotStored, Writer, read_graph
 from .trace import RESULT, Output
@@ -87,6 +88,7 @@ def _memory(program: Program) -> dict[Value, Any]:
     known = program._bind.known
     for state, group in zip(program.trace.states, known.groups, strict=True):
         found[state.value] = known.arrays[group[0]]._handle
+    found |= {v: panels_of(weights, found[weights.value]) for v, weights in program.panels.items()}
     return {
         value: Tensor.make_const(make_view((value.size,), (1,), 0, value.dtype, cpu(), handle))
         for value, handle in found.items()

@@ -17,9 +17,10 @@ from .fuse import fuse
 from .graph import Graph, Node, Operand, Value, map_operands
 from .lanes import sections
 from .memory import ARENA, Home, Plan, plan_memory
+from .panels import panels
 from .passes import simplify
 from .show import Kernel, kernel_of
-from .state import Layout, grad_of, layout_of
+from .state import Layout, data_of, grad_of, layout_of
 from .tiers import Built, Tiered
 from .together import together
 from .trace import DATA, MEMORY, Output, Trace
@@ -41,14 +42,17 @@ class Program:
         self._facts_seen = -1  # `facts.changes` when they last held
         self.homes = [_home(output) for output in trace.outputs]
         self.stages = {"traced": trace.graph}
+        self.panels: dict[Value, Operand] = {}
         for name, a_pass in (PASSES if fused else UNFUSED).items():
             graph = loops.with_bodies(a_pass)(next(reversed(self.stages.values())))
             self.stages[name] = graph
+            if name == "fused":
+                self.stages["panels"], self.panels = panels(graph, _fixed_state(trace))
         self.graph = loops.planned(graph)
         self.plan = plan_memory(self.graph, self.homes)
         for output, home in zip(trace.outputs, self.homes, strict=True):
             output.home = home is not None
-        self._bind = Binding(self.plan, trace, self.graph.constants)
+        self._bind = Binding(self.plan, trace, self.graph.constants, self.panels)
         self._calls = compile_calls(self.plan)
 
     # Is it still right? ---------------------------------------------------------------------
@@ -100,6 +104,13 @@ class Program:
         made = self._bind.outputs(buffers)
         seconds: list[float] = self._calls.run_timed(buffers)
         return self._bind.deliver(made, originals), seconds
+
+
+def _fixed_state(trace: Trace) -> dict[Value, Any]:
+    """The memory of state that the program only reads."""
+    changed = {output.state for output in trace.outputs}
+    fixed = [state for state in trace.states if state not in changed and not state.is_mutated]
+    return {state.value: data_of(state.cells[0].tensor())._handle for state in fixed}
 
 
 def _home(output: Output) -> Home | None:

@@ -125,7 +125,8 @@ constexpr float kLargestPower = 87.0f;
 template <Single F>
 NEEDLE_INLINE F exp_of_moderate(F x) {
   const Reduced<F> a = by_log2(x);
-  return (exp_near_0(a.r) + 1.0f) * power_of_two(a.whole);
+  const F power = power_of_two(a.whole);
+  return fma(exp_near_0(a.r), power, power);
 }
 
 NEEDLE_INLINE float exp(float x) { return exp_of_any(x); }

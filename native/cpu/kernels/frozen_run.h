@@ -33,6 +33,8 @@ constexpr int kMostKept = 4;
 
 // Elements that are asked for while those so far in front of them are computed: the hardware's own
 // prefetching ends at each page. Layer norm of 4096 x 1024 took 1.4 ms without and 1.2 ms with it.
+// A single pass over many arrays is as quick as memory without: Adam of 10 million 5.3 ms, 5.9 with
+// it.
 constexpr int64_t kAhead = 512;
 
 // Computes rows first to last - 1.
@@ -146,7 +148,8 @@ class FrozenRows {
     return found;
   }
   static constexpr int kOutputs = count_of(Opcode::store);
-  static constexpr int kOperands = kOutputs + count_of(Opcode::load);
+  static constexpr int kInputs = count_of(Opcode::load), kOperands = kOutputs + kInputs;
+  static constexpr bool kPrefetches = kSchedule.n_phases > 1 || kInputs <= 2;
 
   template <int n>
   using Type = typename TypeOf<compute_type(kCode[n].dtype)>::type;
@@ -405,7 +408,7 @@ class FrozenRows {
     }
     if constexpr (i.opcode == Opcode::load) {
       const float* const x = place<float>(kOutputs + i.operand) + j;
-      if constexpr (phase == 0) __builtin_prefetch(x + kAhead);
+      if constexpr (phase == 0 && kPrefetches) __builtin_prefetch(x + kAhead);
       values[n] = lanes.load(x);
     } else if constexpr (i.opcode == Opcode::unary) {
       values[n] = apply_unary<static_cast<UnaryOp>(i.function)>(values[a]);

@@ -41,6 +41,7 @@ constexpr Function kFunctions[] = {
     {"column_sum", Opcode::column_sum, 0, 1},
     {"row_index", Opcode::row_index, 0, 0},
     {"row_size", Opcode::row_size, 0, 0},
+    {"random", Opcode::random, 0, 2},
     {"store", Opcode::store, 0, 1},
 };
 
@@ -192,6 +193,7 @@ class Decoder {
         require_type(arg(i, 1), i.type);
         require_type(arg(i, 2), i.type);
         break;
+      case Opcode::random: return check_random(i);
       case Opcode::gather: check_index(arg(i, 1)); return check_reduction(i, ValueKind::row);
       case Opcode::add_at:
         check_index(arg(i, 1));
@@ -211,6 +213,19 @@ class Decoder {
     const bool is_integer = index.type == ComputeType::i32 || index.type == ComputeType::i64;
     if (!is_integer || index.kind > ValueKind::row)
       refuse("its index must be an integer row value");
+  }
+
+  // Its arguments are the seed and the place in the stream, of which all 64 bits count.
+  void check_random(Instruction& i) {
+    for (int k = 0; k < 2; ++k) {
+      const Instruction& word = arg(i, k);
+      if (word.type != ComputeType::i64 || word.kind != ValueKind::scalar) {
+        refuse("its seed and offset must be int64 scalars");
+      }
+    }
+    if (i.dtype != DType::f32) refuse("random numbers are float32");
+    i.kind = ValueKind::full;
+    p_.is_random = true;
   }
 
   void check_load(Instruction& i) {
@@ -324,7 +339,9 @@ class Scheduler {
     }
     if (phase >= 127) fail("too many row reductions that depend on each other");
     i.phase = static_cast<int8_t>(phase);
-    const int size = compute_size(i.type);
+    // Seeds and offsets have 8 bytes, but only one each.
+    const bool is_in_tiles = !p_.is_random || i.kind != ValueKind::scalar;
+    const int size = is_in_tiles ? compute_size(i.type) : 1;
     p_.widest = size > p_.widest ? size : p_.widest;
     if (is_full_step(i) && phase >= p_.n_phases) p_.n_phases = phase + 1;
     const bool is_positional = i.opcode == Opcode::row_index || i.opcode == Opcode::add_at;
@@ -345,8 +362,9 @@ class Scheduler {
         Instruction& used = p_.code[i.args[k]];
         last_use_[i.args[k]] = n;
         if (used.opcode == Opcode::load) p_.input_last_use[used.operand] = n;
+        const bool takes_tiles = i.opcode != Opcode::add_at && i.opcode != Opcode::random;
         const bool is_spread =
-            i.kind == ValueKind::full && used.kind < ValueKind::full && i.opcode != Opcode::add_at;
+            i.kind == ValueKind::full && used.kind < ValueKind::full && takes_tiles;
         if (is_spread && used.spread < 0) used.spread = static_cast<int16_t>(p_.n_spread++);
         if (used.kind != ValueKind::full || is_source(used)) continue;
         if (is_full_step(i) && i.phase > used.phase) used.is_kept = true;

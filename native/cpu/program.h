@@ -30,6 +30,7 @@ enum class Opcode : uint8_t {
   column_sum,
   row_index,
   row_size,
+  random,
   store,
 };
 
@@ -85,7 +86,8 @@ struct TileProgram {
   int n_spread;
   int n_kept;
   int input_last_use[kMaxProgramOperands];  // the last instruction that reads an input
-  bool is_elementwise;  // full and scalar values only, and none depends on its position
+  bool is_elementwise;  // full and scalar values only, and none depends on its place in a row
+  bool is_random;       // has random numbers: elements depend on their position in the whole
   int widest;           // bytes of the widest compute type
   int frozen;           // its number among frozen programs, or -1
 };

@@ -49,6 +49,13 @@ def halved(x: Value) -> Value:
     return tp.cast(tp.exp(x * 0.5), bfloat16)
 
 
+@program
+def dropped(x: Value) -> tuple[Value, Value]:
+    """Every element has a number of its own, wherever its block is."""
+    kept = tp.random(12345, 7) < 0.7
+    return x * tp.cast(kept, x) / 0.7, kept
+
+
 # The program, the shapes of its inputs after the product (of (m, n)), and its outputs' dtypes.
 PROGRAMS = {
     "bias": (bias_relu, lambda m, n: [(1, n)], [float32]),
@@ -56,6 +63,7 @@ PROGRAMS = {
     "residual": (scaled_residual, lambda m, n: [(), (m, n)], [float32]),
     "two outputs": (kept_and_positive, lambda m, n: [], [float32, bool_]),
     "cast": (halved, lambda m, n: [], [bfloat16]),
+    "random": (dropped, lambda m, n: [], [float32, bool_]),
 }
 SIDES = st.one_of(st.integers(1, 40), st.sampled_from([64, 71, 73, 127, 145, 260, 515]))
 

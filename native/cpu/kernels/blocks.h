@@ -11,7 +11,7 @@ namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
-constexpr int kMaxOperands = kMaxProgramOperands;  // outputs, then inputs
+constexpr int kMaxOperands = kMaxProgramOperands + 1;  // outputs, inputs, a random stream
 
 // Elements in one piece of parallel_for: about 3 us of the cheapest work, six to ten times what it
 // takes to hand it out. Pieces of 32768 were three of 256 x 384, which two threads share badly: x +

@@ -24,6 +24,10 @@ inline int64_t tile_capacity(const TileProgram& program) {
   return kTileBytes / (program.widest < 4 ? 4 : program.widest);
 }
 
+// The random numbers of a program are a last operand: as if word w of their stream lay w bytes from
+// here. Nothing does, but blocks of it are found like those of memory.
+inline char* stream_origin() { return reinterpret_cast<char*>(kTileBytes); }
+
 // A chunk of the operands, outputs first: where it begins, and its place in the row.
 struct Chunk {
   char* at[kMaxOperands];
@@ -276,6 +280,7 @@ class Machine {
     }
     if (!find_place(i, value, chunk)) return;
     if (i.opcode == Opcode::add_at) return add_at(i, value.at, chunk);
+    if (i.opcode == Opcode::random) return draw(i, value.at, chunk);
     cast_values(i, value.at, values_[i.args[0]].at, size_);
   }
 
@@ -384,6 +389,21 @@ class Machine {
       put(slots_[i.slot] + r * bytes, {0, 1}, positions, {1, length});
     }
     return slots_[i.slot];
+  }
+
+  // The stream's words at the positions of the chunk's elements.
+  void draw(const Instruction& i, char* to, const Chunk& chunk) {
+    const int k = p_.n_outputs + p_.n_inputs;
+    const Steps steps = chunk.steps[k];
+    const auto word = [&](int arg) {
+      return *reinterpret_cast<const uint64_t*>(values_[i.args[arg]].at);
+    };
+    uint64_t first = word(1) + static_cast<uint64_t>(chunk.at[k] - stream_origin());
+    float* const out = reinterpret_cast<float*>(to);
+    if (is_tile(steps, chunk.block)) return draw_uniforms(out, size_, word(0), first, 1);
+    for (int64_t r = 0; r < chunk.block.rows; ++r, first += static_cast<uint64_t>(steps.row)) {
+      draw_uniforms(out + r * chunk.block.cols, chunk.block.cols, word(0), first, steps.col);
+    }
   }
 
   // Where a row value points to in this chunk's part of row r, or -1.

@@ -12,9 +12,36 @@ constexpr int64_t kKeptBytes = 256 << 10;  // of a tile's rows between phases: s
 constexpr int64_t kStretch = 128;          // rows that column sums add up in float
 constexpr int64_t kMaxPieces = 32;         // that column sums are made of
 
-// The outputs that are streamed, as bits: large ones that are no inputs.
-uint32_t streamed_outputs(const TileProgram& p, const View* const* operands) {
-  uint32_t found = 0;
+// The operands of a program, with its random numbers as the last one if it has any: their order is
+// the C order of the shape that the program runs over.
+class Operands {
+ public:
+  Operands(const TileProgram& p, const View* const* given) : count_(p.n_outputs + p.n_inputs) {
+    for (int k = 0; k < count_; ++k) all_[k] = given[k];
+    if (!p.is_random) return;
+    stream_.data = stream_origin();
+    stream_.dtype = DType::u8;  // bytes are words
+    stream_.ndim = given[0]->ndim;
+    for (int d = 0; d < stream_.ndim; ++d) stream_.shape[d] = given[0]->shape[d];
+    stream_.set_compact_strides();
+    all_[count_++] = &stream_;
+  }
+  Operands(const Operands&) = delete;
+  Operands& operator=(const Operands&) = delete;
+
+  const View* const* all() const { return all_; }
+  int count() const { return count_; }
+
+ private:
+  int count_;
+  const View* all_[kMaxOperands];
+  View stream_;
+};
+
+// The operands that are not asked for ahead, as bits: outputs that are streamed, which are large
+// ones that are no inputs, and random numbers.
+uint32_t streamed_operands(const TileProgram& p, const View* const* operands) {
+  uint32_t found = p.is_random ? 1u << (p.n_outputs + p.n_inputs) : 0;
   for (int out = 0; out < p.n_outputs; ++out) {
     bool is_fit = p.output_kind[out] == ValueKind::full && is_streamed(*operands[out]);
     for (int in = 0; in < p.n_inputs; ++in) {
@@ -75,9 +102,7 @@ int64_t grain_of(const TileProgram& p) {
 class ElementwiseRun {
  public:
   ElementwiseRun(const TileProgram& p, const View* const* operands)
-      : p_(p),
-        streamed_(streamed_outputs(p, operands)),
-        walk_(make_walk(operands, p.n_outputs + p.n_inputs)) {
+      : p_(p), streamed_(streamed_operands(p, operands)), walk_(walk_of(Operands(p, operands))) {
     const int64_t capacity = tile_capacity(p);
     if (operands[0]->size() == 0) return;
     shape_ = block_shape(walk_, capacity, capacity);
@@ -119,6 +144,10 @@ class ElementwiseRun {
   }
 
  private:
+  static Walk walk_of(const Operands& operands) {
+    return make_walk(operands.all(), operands.count());
+  }
+
   // The piece as one row.
   void run_frozen(int64_t piece) const {
     const int64_t size = grain_ * shape_.cols, first = piece * size;
@@ -144,10 +173,13 @@ class ElementwiseRun {
 class RowRun {
  public:
   RowRun(const TileProgram& p, const View* const* operands, int inner)
-      : p_(p), count_(p.n_outputs + p.n_inputs), streamed_(streamed_outputs(p, operands)) {
-    const int ndim = operands[0]->ndim;
-    outer_ = walk_over(operands, count_, 0, ndim - inner);
-    inner_ = walk_over(operands, count_, ndim - inner, ndim);
+      : RowRun(p, Operands(p, operands), inner) {}
+
+  RowRun(const TileProgram& p, const Operands& operands, int inner)
+      : p_(p), count_(operands.count()), streamed_(streamed_operands(p, operands.all())) {
+    const int ndim = operands.all()[0]->ndim;
+    outer_ = walk_over(operands.all(), count_, 0, ndim - inner);
+    inner_ = walk_over(operands.all(), count_, ndim - inner, ndim);
     merge_axes(outer_);
     merge_axes(inner_);
     is_simple_ = inner_.ndim <= 1;
@@ -466,6 +498,11 @@ void run_on_block(const Epilogue& epilogue, float* block, int64_t block_stride, 
           chunk.steps[k] = {view_of(k).strides[0], view_of(k).strides[1]};
           chunk.at[k] = at(k, row, col);
         }
+      }
+      if (p.is_random) {
+        const int64_t whole = epilogue.outputs[0]->shape[1];
+        chunk.at[p.n_outputs + p.n_inputs] = stream_origin() + (row0 + row) * whole + col0 + col;
+        chunk.steps[p.n_outputs + p.n_inputs] = {whole, 1};
       }
       machine.run_chunk(p.phases[0].fresh, chunk, nullptr);
     }

@@ -4,6 +4,7 @@
 #include "convert.h"
 #include "entries.h"
 #include "math.h"
+#include "tile.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -181,6 +182,20 @@ void fill_parallel(RandomOp op, const View& out, uint64_t seed, uint64_t offset)
 }
 
 }  // namespace
+
+void draw_uniforms(float* out, int64_t n, uint64_t seed, uint64_t first, int64_t step) {
+  if (step == 1) return fill_random<RandomOp::uniform>(out, n, seed, first);
+  uint32_t words[4 * kLanes64];
+  for (int64_t i = 0; i < n; i += kLanes64) {  // a counter for each
+    Lanes64 counters;
+    const auto word = [&](int k) { return first + static_cast<uint64_t>((i + k) * step); };
+    for (int k = 0; k < kLanes64; ++k) counters[k] = word(place_of_lane(k)) / 4;
+    philox_rounds<1>(seed, &counters, words);
+    for (int k = 0; k < kLanes64 && i + k < n; ++k) {
+      out[i + k] = uniform<float>(words + 4 * k + word(k) % 4);
+    }
+  }
+}
 
 void random(RandomOp op, const View& out, uint64_t seed, uint64_t offset) {
   switch (out.dtype) {

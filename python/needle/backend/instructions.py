@@ -20,6 +20,7 @@ from ..dtype import (
     int8,
     int16,
     int32,
+    int64,
     promote,
     uint8,
 )
@@ -122,6 +123,11 @@ class TypedProgram:
     @property
     def output_kinds(self) -> tuple[str, ...]:
         return self.program.outputs
+
+    @property
+    def is_random(self) -> bool:
+        """Does it draw numbers? Then elements depend on their position in the whole."""
+        return any(i.name == "random" for i in self.instructions)
 
     @property
     def text(self) -> str:
@@ -236,6 +242,12 @@ class _Typing:
             return self.constant(i, *i.detail)
         if i.name in ("row_index", "row_size"):
             return self.put(i, (), i.detail)
+        if i.name == "random":
+            words = [self.typed_operand(a, int64) for a in i.args]
+            for word in words:
+                if self.dtypes[word] is not int64:
+                    raise self.fail(i, f"seed and offset must be int64, not {self.dtypes[word]}.")
+            return self.put(i, words, float32)
         if i.name == "cast":
             return self.put(i, (self.typed_operand(i.args[0], i.detail),), i.detail, i.detail)
         if i.name == "cast_like":

@@ -25,6 +25,8 @@ shape are the *row*. A value is of one of four kinds, and mixes with those befor
 - full: one per element (all other inputs)
 - column: one per position in the row: the result of column_sum, which can only be returned
 
+`random` values are full: a number of a Philox stream for each element, by its position in C order.
+
 Types are fixed by `for_dtypes`. Operands of one function must agree in the type that they are
 computed in (halves count as float32, small integers as int32); Python numbers take the type of the
 other operand, `cast` does the rest.
@@ -291,6 +293,17 @@ def row_index(dtype: Any = int64) -> Value:
 def row_size(dtype: Any = int64) -> Value:
     """The number of elements in a row."""
     return _builder().emit("row_size", (), "scalar", dtype_of(dtype))
+
+
+def random(seed: Operand, offset: Operand) -> Value:
+    """Numbers in [0, 1), float32: what the kernel `random` gives as "uniform" for this seed and
+    offset to the element's position in C order. Both are int64 scalars; all their bits count."""
+    builder = _builder(seed, offset)
+    words = [builder.value(word) for word in (seed, offset)]
+    for word in words:
+        if word.kind != "scalar":
+            raise ProgramError(f"[program] random: expected scalars, got a {word.kind} value.")
+    return builder.emit("random", tuple(word.number for word in words), "full")
 
 
 def _reduction(name: str) -> Callable[[Value], Value]:

@@ -232,6 +232,9 @@ def run(
             elif i.name == "row_index":
                 positions = np.arange(row_length, dtype=compute_type)
                 value = positions.reshape((1,) * len(outer) + tuple(shape[axis] for axis in row))
+            elif i.name == "random":
+                seed, offset = (int(word.astype(np.uint64).item()) for word in args)
+                value = uniform(seed, offset, math.prod(shape)).astype(np.float32).reshape(shape)
             elif i.name == "cast":
                 value = _rounded(args[0], dtype)
             elif i.name == "where":
@@ -418,15 +421,22 @@ def philox(seed: int, words: Array) -> Array:
     return np.choose((words & np.uint64(3)).astype(np.int64), x)
 
 
+def uniform(seed: int, offset: int, count: int) -> Array:
+    """One number in [0, 1) for each of so many words from `offset` on."""
+    words = philox(seed, np.uint64(offset) + np.arange(count, dtype=np.uint64))
+    return (words >> np.uint64(8)) * 2.0**-24
+
+
 def random(name: str, out: Operand, seed: int, offset: int) -> None:
+    if name == "uniform" and out.dtype != "float64":
+        values = round_down(uniform(seed, offset, math.prod(out.shape)), out.dtype)
+        store(out, values.reshape(out.shape))
+        return
     element = np.uint64(offset) + np.arange(math.prod(out.shape), dtype=np.uint64)
-    two_words = name == "normal" or out.dtype == "float64"
-    first = philox(seed, element * np.uint64(2) if two_words else element)
-    second = philox(seed, element * np.uint64(2) + np.uint64(1)) if two_words else first
-    if name == "uniform" and two_words:
+    first = philox(seed, element * np.uint64(2))
+    second = philox(seed, element * np.uint64(2) + np.uint64(1))
+    if name == "uniform":
         values = ((first << np.uint64(32) | second) >> np.uint64(11)) * 2.0**-53
-    elif name == "uniform":
-        values = round_down((first >> np.uint64(8)) * 2.0**-24, out.dtype)
     else:
         radius = np.sqrt(-2 * np.log(((first >> np.uint64(8)) + np.uint64(1)) * 2.0**-24))
         values = radius * np.cos(2 * np.pi * ((second >> np.uint64(8)) * 2.0**-24))

@@ -115,6 +115,8 @@ class _Writer:
         self.columns = [n for n, i in enumerate(self.code) if i.name == "column_sum"]
         if "scalar" in typed.output_kinds:
             raise NotRendered("an output is one number for the whole call")
+        if typed.is_random:
+            raise NotRendered("it draws random numbers, which tile programs do four at a time")
         if any(self.dtypes[n] not in (float32, float64) for n in self.columns):
             raise NotRendered("columns of integers are summed")
         widest = max([4, *(computed_in(d).itemsize for d in self.dtypes)])

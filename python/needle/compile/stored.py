@@ -51,7 +51,7 @@ class Writer:
     def _node(self, node: Node) -> Json:
         if node.device is not cpu():
             raise NotStored(f"[export] {node.kernel} runs on {node.device}; expected cpu().")
-        if node.kernel not in ALLOWED or node.kernel.startswith("random"):
+        if node.kernel not in ALLOWED or _is_random(node):
             place = f", at {node.source}" if node.source else ""
             fix = (
                 "a file holds no code: export to a .c file"
@@ -83,6 +83,12 @@ class Writer:
 
     def _operand(self, x: Operand) -> Json:
         return {"of": self.values[x.value], "shape": x.shape, "strides": x.strides, "at": x.offset}
+
+
+def _is_random(node: Node) -> bool:
+    """Does a call draw numbers, by itself or in its program?"""
+    programs = [a for a in node.args if isinstance(a, TypedProgram)]
+    return node.kernel.startswith("random") or any(p.is_random for p in programs)
 
 
 def _plain(a: Any, node: Node) -> Json:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _native
-from ..backend.program import Program, TypedProgram
+from ..backend.program import Program, ProgramError, TypedProgram
 from ..dtype import DType
 from . import layout
 from .array import NDArray, empty, empty_like, make_view
@@ -60,6 +60,11 @@ def _form_of_run(
         "column": layout.reduced_shape(shape, kept, True),
     }
     forms = [(by_kind[k], d) for k, d in zip(program.outputs, typed.outputs, strict=True)]
+    if typed.is_random and axes and axes[0] != len(kept):
+        raise ProgramError(
+            f"[{program.name}] random numbers follow the order of all axes: the row must be made "
+            f"of the last axes, got {axes} of {len(shape)}."
+        )
     return typed, forms, (*kept, *axes) if axes and axes[0] != len(kept) else None
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..backend.program import Builder, Program, ProgramError, Value as Symbol
-from ..ndarray.layout import Shape
+from ..ndarray.layout import Shape, broadcast_shapes
 from .graph import Graph, Node, Operand, Value
 from .passes import without_dead
 from .pieces import COLUMN, FULL, ROW, Piece, piece_of, typed_constant
@@ -38,6 +38,10 @@ class Group:
         self.made = {o.value: i for i, o in enumerate(node.outs)}
         self.needs: set[Group] = set()
         self.joined: Group | None = None  # what it has become a part of
+
+    @property
+    def is_random(self) -> bool:
+        return any(piece.is_random for piece in self.pieces)
 
     def now(self) -> Group:
         """The group that it is part of by now."""
@@ -235,6 +239,9 @@ class Fusion:
             steps = over(entry, kind, piece, group.space, group.row).steps
             outs.append(_operand(entry, steps, group.space, kind, outer))
         ins = [_operand(e, e.steps, group.space, k, outer) for e, k in writer.loads.in_order()]
+        shapes = (x.shape for x in (*outs, *ins))
+        if group.is_random and broadcast_shapes("run", *shapes) != group.space:
+            raise ProgramError("no operand shows how many numbers are drawn")
         names = [f"x{i}" for i in range(len(ins))]
         program: Program = writer.builder.finish("fused", names, *results)
         typed = program.for_dtypes(tuple(x.dtype for x in ins), tuple(out.dtype for out in outs))
@@ -289,7 +296,9 @@ def _meet(a: Group, b: Group) -> tuple[Shape, int] | None:
 
 
 def _meet_in_rows(large: Group, small: Group) -> tuple[Shape, int] | None:
-    """A group over the rows of another: elementwise, one element per row."""
+    """A group over the rows of another: elementwise, one element per row, none of them random."""
+    if small.is_random:
+        return None
     if not large.row or small.row or math.prod(large.space) != math.prod(small.space) * large.row:
         return None
     inner = count_of(large.space, large.row)
@@ -348,7 +357,8 @@ class _Writer:
             for e, k in zip(piece.inputs, piece.input_kinds, strict=True)
         ]
         kinds = [self._kind_of(e) for e in entries]
-        if full not in kinds and ROW not in piece.input_kinds and self._needs_all(piece):
+        is_narrow = full not in kinds and ROW not in piece.input_kinds and not piece.is_random
+        if is_narrow and self._needs_all(piece):
             # Its result has an element for each, so at least one operand is read for each.
             kinds = [full if self._is_loaded(e) else k for e, k in zip(entries, kinds, strict=True)]
         symbols = [self._symbol(e, k) for e, k in zip(entries, kinds, strict=True)]

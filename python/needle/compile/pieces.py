@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..backend.program import Builder, Value as Symbol, apply, cast, where
+from ..backend.program import Builder, Value as Symbol, apply, cast, random, where
 from ..dtype import DType, bool_, float32, float64, int32, int64
 from ..ndarray.layout import Shape, broadcast_shapes
 from .graph import Node, Operand
@@ -42,6 +42,7 @@ class Piece:
     output_kinds: list[str]
     emit: Emit
     operands: list[Operand] = field(default_factory=list)  # for outputs
+    is_random: bool = False  # draws a number for each element of the space, in C order
 
     @property
     def rows(self) -> Shape:
@@ -103,6 +104,22 @@ def _copy(node: Node) -> Piece | None:
     return _elementwise(node, [a], emit)
 
 
+def _random_from(node: Node) -> Piece | None:
+    """Numbers that a program draws too."""
+    name, out, counter = node.args
+    if name != "uniform" or out.dtype is not float32:
+        return None
+    seed, offset = (
+        Operand(counter.value, (), (), counter.offset + word * counter.strides[0])
+        for word in range(2)
+    )
+
+    def emit(builder: Builder, x: Inputs) -> Sequence[Symbol]:
+        return [random(x[0], x[1])]
+
+    return replace(_elementwise(node, [seed, offset], emit), is_random=True)
+
+
 def _reduce(node: Node) -> Piece | None:
     name, out, a = node.args
     if not out.dtype.is_floating or out.dtype is not a.dtype or name not in ROW_REDUCTIONS:
@@ -140,7 +157,7 @@ def _run(node: Node) -> Piece | None:
     shape = broadcast_shapes("run", *(x.shape for x in (*outs, *ins)))
     has_rows = inner > 0 and not goes_by_element(typed)
     axes = [i for i, n in enumerate(shape) if n != 1]
-    if not has_rows and len(outs) == 1:
+    if not has_rows and len(outs) == 1 and not typed.is_random:
         axes = memory_order(outs[0])
     space = tuple(shape[i] for i in axes)
     row = math.prod(shape[len(shape) - inner :]) if has_rows else 0
@@ -159,11 +176,15 @@ def _run(node: Node) -> Piece | None:
     def emit(builder: Builder, x: Inputs) -> Sequence[Symbol]:
         return spliced(builder, typed, x)
 
-    return Piece(node, space, row, entries, input_kinds, outputs, output_kinds, emit, list(outs))
+    return Piece(
+        node, space, row, entries, input_kinds, outputs, output_kinds, emit, list(outs),
+        typed.is_random,
+    )  # fmt: skip
 
 
 def goes_by_element(typed: Any) -> bool:
-    """Does every element of a program's results depend on the same element of its inputs alone?"""
+    """Does every element of a program's results depend on the same element of its inputs alone (and
+    on its number, if there are random ones)?"""
     return all(i.kind in (FULL, "scalar") and i.name not in POSITIONAL for i in typed.instructions)
 
 
@@ -192,12 +213,15 @@ def spliced(builder: Builder, typed: Any, inputs: Inputs) -> Sequence[Symbol]:
         if i.name == "load":
             made.append(inputs[i.detail])
         elif i.name == "store":
-            stored[i.detail] = args[0]
+            is_same = typed.dtypes[i.args[0]] is dtype
+            stored[i.detail] = args[0] if is_same else cast(args[0], dtype)
             made.append(args[0])
         elif i.name == "constant":
             made.append(typed_constant(builder, i.detail, dtype))
         elif i.name in ("row_index", "row_size"):
             made.append(builder.emit(i.name, (), i.kind, dtype))
+        elif i.name == "random":
+            made.append(random(*args))
         elif i.name == "cast":
             is_same = typed.dtypes[i.args[0]] is dtype and dtype in FUSED_TYPES
             made.append(args[0] if is_same else cast(args[0], dtype))
@@ -219,6 +243,7 @@ PIECES: dict[str, Callable[[Node], Piece | None]] = {
     "binary": _binary,
     "where": _where,
     "copy": _copy,
+    "random_from": _random_from,
     "reduce": _reduce,
     "run": _run,
 }

@@ -179,17 +179,21 @@ class Recording:
         self.generators.setdefault(id(generator), (generator, generator.position))
         self._drawing = generator
 
-    def random(self, device: BackendDevice, name: str, out: Any) -> None:
-        """Note a draw: its place in the stream is an input of the program."""
+    def place_of_draw(self, words: int, device: BackendDevice) -> NDArray:
+        """The generator's seed and its place now, which are inputs of the program."""
         generator, first = self.generators[id(self._drawing)]
-        words = 2 if name == "normal" or out.dtype == "float64" else 1
         self.draws.append(Draw(generator, generator.position - first, words, device))
         if self.counters is None:
             self.counters = self._outer_value(0, int64, COUNTERS)
         self.counters.size = 2 * len(self.draws)
         counter = make_view((2,), (1,), self.counters.size - 2, int64, device, None)
         counter._handle = Handle(self.counters.size, int64, self.counters)
-        self.call("random_from", device, (name, out, counter))
+        return counter
+
+    def random(self, device: BackendDevice, name: str, out: Any) -> None:
+        """Note a draw."""
+        words = 2 if name == "normal" or out.dtype == "float64" else 1
+        self.call("random_from", device, (name, out, self.place_of_draw(words, device)))
 
     def host_numbers(
         self, draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice

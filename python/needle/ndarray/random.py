@@ -16,10 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import config
-from ..backend import BackendDevice, cpu_numpy, default_device, device_named
+from ..backend import BackendDevice, cpu_numpy, default_device, device_named, program as tp
+from ..backend.program import Scalar, Value, program
 from ..dtype import DType, bool_, dtype_of, float32, float64, int64
 from . import bridge, functions
-from .array import NDArray, empty, from_numpy
+from .array import NDArray, empty, from_numpy, full, make_view
 from .layout import Shape, check_sizes
 
 EXACT_RANGE = 2**53  # integers up to here come from one float64 draw without bias in the last bit
@@ -84,7 +85,10 @@ class Recorder(Protocol):
     """The compiler while it traces: numbers are drawn anew whenever the program runs."""
 
     def drawing_from(self, generator: Generator) -> None:
-        """A generator is about to draw, through the kernel `random`."""
+        """A generator is about to draw, through the kernel `random` or by its place."""
+
+    def place_of_draw(self, words: int, device: BackendDevice) -> NDArray:
+        """The generator's seed and place at each run, int64 (2,): an element takes `words`."""
 
     def host_numbers(
         self, draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice
@@ -194,6 +198,12 @@ class NumpyGenerator:
         }
 
 
+@program
+def bernoulli(seed: Scalar, offset: Scalar, p: Scalar) -> Value:
+    """True with probability p, without an array of the numbers that say so."""
+    return tp.random(seed, offset) < p
+
+
 class Generator:
     """A Philox 4x32-10 stream: its seed and how many 32-bit words of it are used up."""
 
@@ -222,6 +232,20 @@ class Generator:
         self.position = (offset + math.prod(shape)) * words
         return out
 
+    def _place_of(self, count: int, device: BackendDevice) -> tuple[NDArray, NDArray]:
+        """The seed, and where in its stream the next numbers are, for a program that draws them."""
+        if recording.recorder is not None:
+            recording.recorder.drawing_from(self)
+            words = recording.recorder.place_of_draw(1, device)
+            first, second = (
+                make_view((), (), words.offset + i, int64, device, words._handle) for i in range(2)
+            )
+        else:
+            signed = self.seed - (self.seed >> 63 << 64)  # the same 64 bits
+            first, second = (full((), n, int64, device) for n in (signed, self.position))
+        self.position += count
+        return first, second
+
     def uniform(
         self,
         shape: Shape,
@@ -247,8 +271,12 @@ class Generator:
     def bernoulli(
         self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
     ) -> Any:
-        a = self._draw("uniform", shape, float32, device)
-        return _held(functions.cast(functions.binary("less", a, _probability(p)), dtype))
+        out = empty(check_sizes(shape, "bernoulli"), dtype_of(dtype), _place(device))
+        most = full((), _probability(p), float32, out.device)
+        ins = *self._place_of(out.size, out.device), most
+        typed = bernoulli.for_dtypes((int64, int64, float32), (out.dtype,))
+        out.device.mod.run(typed, (out,), ins, 0)
+        return _held(out)
 
     def integers(
         self,

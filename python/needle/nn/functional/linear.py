@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ... import init
 from ...autograd import Tensor
 from ...ops import where
+from ...ops.dropout import drop
 from ...ops.indexing import ids_of
 
 
@@ -58,5 +59,4 @@ def dropout(
     if p == 1:
         return input * 0
     shape = input.shape if mask_shape is None else mask_shape
-    kept = init.randb(*shape, p=1 - p, device=input.device, dtype=input.dtype)
-    return input * kept / (1 - p)
+    return drop(input, init.randb(*shape, p=1 - p, device=input.device), 1 - p)

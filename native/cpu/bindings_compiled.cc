@@ -66,10 +66,14 @@ class Calls {
   }
 
  private:
+  // Each call gets its operands' memory, and the function that draws random numbers.
   static void run_all(const std::vector<Call>& calls, int64_t pieces, Views views) {
     std::vector<void*> at;
+    std::vector<size_t> first;
     for (const Call& call : calls) {
+      first.push_back(at.size());
       for (int k = 0; k < call.n_views; ++k) at.push_back(views[call.first_view + k]->data);
+      at.push_back(reinterpret_cast<void*>(kernels().draw_uniforms));
     }
     std::vector<std::vector<double>> totals;
     for (const Call& call : calls) {
@@ -81,7 +85,7 @@ class Calls {
         while (piece >= calls[c].first_piece + calls[c].pieces()) ++c;
         const Call& call = calls[c];
         const int64_t own = piece - call.first_piece, row = own * call.grain;
-        call.run(at.data() + call.first_view, row, std::min(call.rows, row + call.grain),
+        call.run(at.data() + first[c], row, std::min(call.rows, row + call.grain),
                  totals[c].data() + own * call.columns);
       }
     });
@@ -92,7 +96,7 @@ class Calls {
       for (int64_t i = call.columns; i < call.columns * call.pieces(); ++i) {
         total[i % call.columns] += total[i];
       }
-      call.finish(at.data() + call.first_view, total);
+      call.finish(at.data() + first[c], total);
     }
   }
 

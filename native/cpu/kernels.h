@@ -72,6 +72,8 @@ struct KernelTable {
   void (*binary)(BinaryOp op, const View& out, const View& a, const View& b);
   void (*where)(const View& out, const View& cond, const View& a, const View& b);
   void (*random)(RandomOp op, const View& out, uint64_t seed, uint64_t offset);
+  // numbers in [0, 1) from the words first, first + step, ... of a stream, for programs built in C
+  void (*draw_uniforms)(float* out, int64_t n, uint64_t seed, uint64_t first, int64_t step);
 
   // program.cc: outputs, then inputs, all broadcast to one shape, whose last axes are the row
   void (*run_program)(const TileProgram& program, const View* const* operands, int inner);

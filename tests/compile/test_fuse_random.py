@@ -5,7 +5,7 @@ import pytest
 
 import needle as ndl
 from needle import config, nn, optim
-from needle.compile.c_space import NotRendered
+from needle.backend.c_build import compiler
 from needle.compile.stored import NotStored, Writer
 from needle.compile.tiers import rendered_calls
 
@@ -232,15 +232,83 @@ def test_any_batch_size():
         np.testing.assert_array_equal(f(x).numpy(), expected)
 
 
-# What has no random numbers ----------------------------------------------------------------------
+# The second tier ---------------------------------------------------------------------------------
+
+FUNCTIONS = [
+    lambda x: F.dropout(x, 0.3),
+    lambda x: F.dropout(F.dropout(x, 0.3) + 1.0, 0.5).tanh(),
+    lambda x: (y := ndl.rand(*x.shape), x * y),
+    lambda x: F.dropout(x.transpose(), 0.3) * x.transpose(),
+    lambda x: F.dropout(x[:, ::2] * 3.0, 0.3).exp(),
+    lambda x: F.dropout(F.softmax(x, -1), 0.3),
+    lambda x: F.softmax(F.dropout(x, 0.3), -1) + F.dropout(x, 0.1).sum(-1, keepdims=True),
+    lambda x: ((y := F.dropout(x * 2.0, 0.3)), y.sum(0)),
+    lambda x: F.layer_norm(x + F.dropout(x, 0.4), x.shape[-1:]),
+    lambda x: F.dropout(x.reshape(-1), 0.3) * 2.0,
+]
 
 
-def test_the_second_tier_leaves_them_alone():
-    f = ndl.jit(lambda x: F.dropout(x, 0.3))
+@pytest.mark.skipif(compiler() is None, reason="no C compiler")
+@pytest.mark.parametrize("shape", [(6, 10), (33, 257), (3, 5000)], ids=str)
+def test_the_second_tier_gives_the_same_bits(shape, monkeypatch):
+    def function(x):
+        results = [f(x) for f in FUNCTIONS]
+        return tuple(t for r in results for t in (r if isinstance(r, tuple) else (r,)))
+
+    x, found = tensor(*shape), []
+    for jit in ("tile", "native"):
+        monkeypatch.setattr(config, "JIT", jit)
+        f = ndl.jit(function)
+        for first in (0, 7):
+            ndl.manual_seed(5).position = first
+            found.append([t.numpy() for t in f(x)])
+    sources = [k.text for k in f.kernels if "draw(row" in k.text]
+    assert len(sources) >= len(FUNCTIONS)
+    for tile, native in ((found[0], found[2]), (found[1], found[3])):
+        for ours, theirs in zip(tile, native, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_source():
+    f = ndl.jit(lambda x: F.dropout(x, 0.25))
     f(tensor(6, 10))
     (node,) = f.graph["fused"].nodes
-    with pytest.raises(NotRendered, match="it draws random numbers"):
-        rendered_calls(node, "k0")
+    (piece,) = rendered_calls(node, "k")
+    assert piece.rendered.keeps_bits
+    assert (
+        piece.rendered.source
+        == """\
+// fused(x0, x1, x2): elements
+void k_0(void *const *at, i64 begin, i64 end, f64 *totals) {
+  (void)totals;
+  f32 *const out0 = at[0];
+  const i64 *const in0 = at[1];
+  const i64 *const in1 = at[2];
+  const f32 *const in2 = at[3];
+  draw_fn *const draw = (draw_fn *)at[4];
+  f32 row4[512];
+  const i64 v0 = *in0;
+  const i64 v1 = *in1;
+  for (i64 first = begin; first < end; first += 512) {
+    const i64 last = end - first < 512 ? end : first + 512;
+    draw(row4, last - first, (uint64_t)v0, (uint64_t)v1 + (uint64_t)(first), 1);
+    EACH
+    for (i64 j = first; j < last; ++j) {
+      const f32 v4 = row4[j - first];
+      const b8 v5 = less_f32(v4, 0.75f);
+      const f32 v6 = (v5 ? (f32)1 : (f32)0);
+      const f32 v2 = in2[j];
+      const f32 v7 = multiply_f32(v2, v6);
+      const f32 v8 = divide_f32(v7, 0.75f);
+      out0[j] = v8;
+    }
+  }
+}
+"""
+    )
+
+
+# What has no random numbers ----------------------------------------------------------------------
 
 
 def test_they_are_not_stored():

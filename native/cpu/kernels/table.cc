@@ -1,5 +1,6 @@
 // Gathers the kernels of one instruction set.
 #include "entries.h"
+#include "tile.h"
 
 #define NEEDLE_TEXT(x) #x
 #define NEEDLE_NAME(x) NEEDLE_TEXT(x)
@@ -18,6 +19,7 @@ constexpr KernelTable table = {
     .binary = binary,
     .where = where,
     .random = random,
+    .draw_uniforms = draw_uniforms,
     .run_program = run_program,
     .run_each = run_each,
     .reduce = reduce,

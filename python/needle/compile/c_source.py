@@ -29,6 +29,7 @@ STORED: dict[str, str] = {
 }  # fmt: skip
 TILE_BYTES = 4096  # of the native machine: its blocks of row sums have as many
 STRETCH, AT_ONCE = 128, 4  # rows that column sums add up in float, and in one step
+DRAWN = 512  # random numbers at a time, where rows do not say how many
 STACK_BYTES = 1 << 16  # larger arrays of a row belong to the thread
 MOST_BYTES = 1 << 22
 
@@ -113,17 +114,22 @@ class _Writer:
         self.dtypes = typed.dtypes
         self.lines: list[str] = []
         self.columns = [n for n, i in enumerate(self.code) if i.name == "column_sum"]
+        self.drawn = [n for n, i in enumerate(self.code) if i.name == "random"]
+        self.row_length = DRAWN if space.is_flat else space.length  # elements of arrays
         if "scalar" in typed.output_kinds:
             raise NotRendered("an output is one number for the whole call")
-        if typed.is_random:
-            raise NotRendered("it draws random numbers, which tile programs do four at a time")
         if any(self.dtypes[n] not in (float32, float64) for n in self.columns):
             raise NotRendered("columns of integers are summed")
-        widest = max([4, *(computed_in(d).itemsize for d in self.dtypes)])
-        self.block = TILE_BYTES // widest
+        self.block = TILE_BYTES // self._widest()
         self.tile = max(1, min(space.rows, self.block // space.length))
         self._find_phases()
         self._find_kept()
+
+    def _widest(self) -> int:
+        """Bytes of the widest type in the native machine's tiles; a seed is not in them."""
+        both = zip(self.code, self.dtypes, strict=True)
+        found = (d for i, d in both if not self.drawn or i.kind != "scalar")
+        return max(4, *(computed_in(d).itemsize for d in found))
 
     # What is computed when ------------------------------------------------------------------
 
@@ -142,8 +148,8 @@ class _Writer:
         )
 
     def _find_kept(self) -> None:
-        """Full values that need an array: reductions and later phases read them."""
-        self.kept: set[int] = set()
+        """Full values that need an array: drawn ones, and what is reduced or used later."""
+        self.kept = set(self.drawn)
         for n, i in enumerate(self.code):
             for k, a in enumerate(i.args):
                 if self.code[a].kind != "full":
@@ -154,12 +160,12 @@ class _Writer:
                     self.kept.add(a)
         arrays = (*self.kept, *self.columns * (1 + AT_ONCE))
         widths = [computed_in(self.dtypes[n]).itemsize for n in arrays]
-        self.kept_bytes = sum(widths) * self.space.length
+        self.kept_bytes = sum(widths) * self.row_length
         if self.kept_bytes > MOST_BYTES:
             raise NotRendered(f"its rows of {self.space.length} elements are too long")
 
     def _is_at_hand(self, n: int) -> bool:
-        return self.code[n].name in ("load", "row_index")
+        return self.code[n].name in ("load", "row_index", "random")
 
     def _is_in_memory(self, n: int) -> bool:
         """Is it a row of an input, as an array would be?"""
@@ -189,13 +195,15 @@ class _Writer:
         for n, i in enumerate(self.code):
             if i.kind == "scalar" and i.name not in ("constant", "store"):
                 self.put(1, f"const {suffix(self.dtypes[n])} v{n} = {self._computed(n)};")
-        if space.is_flat:
+        if not space.is_flat:
+            self._rows()
+        elif self.drawn:
+            self._drawn_elements()
+        else:
             self.put(1, "EACH")
             self.put(1, "for (i64 j = begin; j < end; ++j) {")
             self._body(2, 0)
             self.put(1, "}")
-        else:
-            self._rows()
         self.put(0, "}")
         if self.columns:
             self._finish()
@@ -208,10 +216,12 @@ class _Writer:
                 self.put(1, f"{STORED[dtype]} *const out{k} = at[{k}];")
         for k, dtype in enumerate(self.typed.inputs):
             self.put(1, f"const {STORED[dtype]} *const in{k} = at[{outs + k}];")
+        if self.drawn:
+            self.put(1, f"draw_fn *const draw = (draw_fn *)at[{outs + len(self.typed.inputs)}];")
 
     def _arrays(self) -> None:
         """Memory for a row of every kept value and column sum."""
-        length = self.space.length
+        length = self.row_length
         place = "" if self.kept_bytes <= STACK_BYTES else "static _Thread_local "
         for n in sorted(self.kept):
             self.put(1, f"{place}{suffix(self.dtypes[n])} row{n}[{length}];")
@@ -220,9 +230,26 @@ class _Writer:
             self.put(1, f"{place}{kind} sum{n}[{length}], some{n}[{AT_ONCE * length}];")
             self.put(1, f"memset(sum{n}, 0, sizeof sum{n});")
 
+    def _drawn_elements(self) -> None:
+        """Elements in the C order of their numbers, some at a time."""
+        self.put(1, f"for (i64 first = begin; first < end; first += {DRAWN}) {{")
+        self.put(2, f"const i64 last = end - first < {DRAWN} ? end : first + {DRAWN};")
+        self._draw("last - first", "first")
+        self.put(2, "EACH")
+        self.put(2, "for (i64 j = first; j < last; ++j) {")
+        self._body(3, 0)
+        self.put(2, "}")
+        self.put(1, "}")
+
+    def _draw(self, count: str, position: str) -> None:
+        for n in self.drawn:
+            seed, offset = (f"(uint64_t){self._value(a)}" for a in self.code[n].args)
+            self.put(2, f"draw(row{n}, {count}, {seed}, {offset} + (uint64_t)({position}), 1);")
+
     def _rows(self) -> None:
         self.put(1, "for (i64 row = begin; row < end; ++row) {")
         self._places()
+        self._draw(str(self.space.length), f"row * {self.space.length}")
         if self.columns:
             self._column_places()
         last = max(self.phase)
@@ -326,7 +353,7 @@ class _Writer:
             if self.phase[n] != phase or self._is_reduction(n):
                 continue
             is_computed = i.kind == "full" and not self._is_at_hand(n)
-            if is_computed or i.name == "column_sum" or n in self.kept:
+            if is_computed or i.name == "column_sum" or n in self.kept.difference(self.drawn):
                 found.append(n)
         return found
 
@@ -345,7 +372,7 @@ class _Writer:
                 elif name == "row_index":
                     text = f"({kind})j"
                 else:
-                    text = f"row{a}[j]"
+                    text = f"row{a}[{'j - first' if self.space.is_flat else 'j'}]"
                 self.put(depth, f"const {kind} v{a} = {text};")
             return f"v{a}"
 

@@ -55,7 +55,8 @@ class Space:
 @dataclass(frozen=True)
 class Rendered:
     """A C function void name(void *const *at, i64 begin, i64 end, f64 *totals), for rows or (in a
-    flat space) elements begin to end; `at` has the operands' memory, outputs first.
+    flat space) elements begin to end; `at` has the operands' memory, outputs first, and then the
+    function that draws random numbers.
 
     With `columns` > 0, `totals` has so many sums, which start at zero; when all rows are done,
     name_finish(at, totals) stores them.
@@ -92,7 +93,9 @@ def space_of(typed: TypedProgram, outs: Sequence[Any], ins: Sequence[Any], inner
         raise NotRendered("it has no elements")
     strides = [_spread(x, shape) for x in operands]
     if goes_by_element(typed):
-        axes = sorted(range(len(shape)), key=lambda d: -abs(strides[0][d]))
+        axes = list(range(len(shape)))
+        if not typed.is_random:  # whose numbers follow C order
+            axes.sort(key=lambda d: -abs(strides[0][d]))
         sizes, steps = _merged([shape[d] for d in axes], [[s[d] for d in axes] for s in strides])
         if len(sizes) <= 1:
             return Space(sizes or (1,), (), tuple(Steps(s or (0,), ()) for s in steps))

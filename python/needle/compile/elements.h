@@ -25,6 +25,9 @@ typedef int32_t i32;
 typedef int64_t i64;
 typedef uint8_t b8;
 
+// n numbers in [0, 1) from the words first, first + step, ... of a random stream: native code.
+typedef void draw_fn(f32 *out, i64 n, uint64_t seed, uint64_t first, i64 step);
+
 // The bits of a number, and back ------------------------------------------------------------------
 
 static inline uint32_t bits_of(f32 x) {

@@ -1,4 +1,4 @@
-// Tile programs: run, run_each, matmul_then and conv_then of needle/backend/protocol.py.
+// Tile programs: run, run_each, matmul_then, matmul_of and conv_then of needle/backend/protocol.py.
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -61,9 +61,25 @@ class Call {
     read(outs, 0, program.n_outputs, "outs");
     if (product != nullptr) operands_.push_back(*product);
     read(ins, product == nullptr ? 0 : 1, program.n_inputs, "ins");
+    broadcast_all();
+  }
+
+  // Of a program without rows, whose one output is `result`.
+  Call(const TileProgram& program, const Operand& result, nb::handle ins)
+      : program_(program), inner_(0) {
+    operands_.push_back(result);
+    read(ins, 0, program.n_inputs, "ins");
+    broadcast_all();
+  }
+
+  int64_t work() const { return views_.empty() ? 0 : 4 * views_[0].size(); }
+  const std::vector<const View*>& operands() const { return pointers_; }
+
+ private:
+  void broadcast_all() {
     find_shape();
-    if (inner < 0 || inner > shape_.ndim) {
-      raise_value({"run", "inner"}, "expected 0 to %d axes, got %d", shape_.ndim, inner);
+    if (inner_ < 0 || inner_ > shape_.ndim) {
+      raise_value({"run", "inner"}, "expected 0 to %d axes, got %d", shape_.ndim, inner_);
     }
     views_.resize(operands_.size());
     for (size_t k = 0; k < operands_.size(); ++k) {
@@ -73,10 +89,6 @@ class Call {
     for (const View& view : views_) pointers_.push_back(&view);
   }
 
-  int64_t work() const { return views_.empty() ? 0 : 4 * views_[0].size(); }
-  const std::vector<const View*>& operands() const { return pointers_; }
-
- private:
   const char* role(size_t k) const {
     return k < static_cast<size_t>(program_.n_outputs) ? "outs" : "ins";
   }
@@ -259,12 +271,12 @@ void run_each(nb::handle program, nb::handle calls) {
 // for the product where shapes are checked.
 class ThenCall {
  public:
-  ThenCall(const char* kernel, const TileProgram& program, nb::handle outs, nb::handle a,
-           const char* a_name, nb::handle b, const char* b_name, nb::handle ins)
+  ThenCall(const char* kernel, const TileProgram& program, nb::handle outs, const Operand& a,
+           const Operand& b, nb::handle ins)
       : program_(program),
         first_(read_first(kernel, program, outs)),
-        a_(read_operand(a, {kernel, a_name})),
-        b_(read_operand(b, {kernel, b_name})),
+        a_(a),
+        b_(b),
         call_(program, outs, ins, 0, &first_) {
     if (call_.operands()[0]->ndim != first_.view.ndim) {
       raise_value({kernel, "ins"}, "expected at most the product's %d axes, got %d",
@@ -308,11 +320,71 @@ class ThenCall {
 
 void matmul_then(nb::handle program, nb::handle outs, nb::handle a, nb::handle b, nb::handle ins) {
   const TileProgram& decoded = find_program(program);
-  const ThenCall call("matmul_then", decoded, outs, a, "a", b, "b", ins);
+  const ThenCall call("matmul_then", decoded, outs, read_operand(a, {"matmul_then", "a"}),
+                      read_operand(b, {"matmul_then", "b"}), ins);
   const Factors factors =
       read_factors(call.a(), call.b(), call.product(), DType::f32, "matmul_then");
   launch(factors.work, call.operands(factors.a, factors.b),
          [&decoded](Views v) { kernels().matmul_then(decoded, v); });
+}
+
+// The left factor of out = a b that a program computes, without memory: a's shape follows from
+// those of out and b.
+Operand factor_of(const char* kernel, const TileProgram& program, const View& out, const View& b) {
+  const bool makes_floats = program.is_elementwise && program.n_outputs == 1 &&
+                            program.output_kind[0] == ValueKind::full &&
+                            program.output_dtype[0] == DType::f32;
+  if (!makes_floats) {
+    raise_value({kernel, "program"},
+                "expected elementwise instructions and one full float32 output");
+  }
+  if (out.ndim < 2 || b.ndim < 2) {
+    raise_value({kernel, nullptr}, "expected matrices, got %s and %s", shape_text(out).c_str(),
+                shape_text(b).c_str());
+  }
+  Operand a = {out, nb::none(), true};
+  a.view.data = nullptr;
+  a.view.dtype = DType::f32;
+  a.view.shape[out.ndim - 1] = b.shape[b.ndim - 2];
+  check_shape(a.view, {kernel, "ins"});
+  a.view.set_compact_strides();
+  return a;
+}
+
+void matmul_of(nb::handle program, nb::handle outs, nb::handle ins, nb::handle b, nb::handle then,
+               nb::handle others) {
+  constexpr const char* kName = "matmul_of";
+  const TileProgram& decoded = find_program(program);
+  const TileProgram* const epilogue = then.is_none() ? nullptr : &find_program(then);
+  const std::vector<nb::object> targets = read_sequence(outs, "outs");
+  if (targets.empty()) raise_value({kName, "outs"}, "expected at least one");
+  const Operand out = read_output(targets[0], {kName, "outs"});
+  const Operand right = read_operand(b, {kName, "b"});
+  const Operand left = factor_of(kName, decoded, out.view, right.view);
+  const Call computed(decoded, left, ins);
+  if (computed.operands()[0]->ndim != out.view.ndim) {
+    raise_value({kName, "ins"}, "expected at most the product's %d axes", out.view.ndim);
+  }
+  std::vector<const View*> views = computed.operands();
+  if (epilogue == nullptr) {
+    if (targets.size() != 1 || !read_sequence(others, "others").empty()) {
+      raise_value({kName, "outs"}, "expected one, and no others, where there is no program after");
+    }
+    require_dtype(out.view.dtype, DType::f32, {kName, "outs"});
+    const Factors factors = read_factors(left.view, right.view, out.view, DType::f32, kName);
+    views[0] = &out.view;
+    views.push_back(&factors.b);
+    launch(factors.work, views, [&decoded](Views v) { kernels().matmul_of(decoded, nullptr, v); });
+    return;
+  }
+  const ThenCall call(kName, *epilogue, outs, left, right, others);
+  const Factors factors = read_factors(left.view, right.view, out.view, DType::f32, kName);
+  const std::vector<const View*> after = call.operands(factors.a, factors.b);
+  views.erase(views.begin());
+  views.insert(views.begin(), after.begin(), after.begin() + epilogue->n_outputs);
+  views.insert(views.end(), after.begin() + epilogue->n_outputs + 1, after.end());
+  launch(factors.work, views,
+         [&decoded, epilogue](Views v) { kernels().matmul_of(decoded, epilogue, v); });
 }
 
 void conv_then(nb::handle program, nb::handle outs, nb::handle x, nb::handle w, nb::handle shape,
@@ -320,7 +392,8 @@ void conv_then(nb::handle program, nb::handle outs, nb::handle x, nb::handle w, 
                nb::handle ins) {
   constexpr const char* kName = "conv_then";
   const TileProgram& decoded = find_program(program);
-  const ThenCall call(kName, decoded, outs, x, "x", w, "w", ins);
+  const ThenCall call(kName, decoded, outs, read_operand(x, {kName, "x"}),
+                      read_operand(w, {kName, "w"}), ins);
   require_dtype(call.a().dtype, DType::f32, {kName, "x"});
   require_dtype(call.b().dtype, DType::f32, {kName, "w"});
   View y = {};
@@ -363,6 +436,8 @@ void bind_programs(nb::module_& m) {
       arg("program"));
   m.def("matmul_then", matmul_then, arg("program"), arg("outs"), arg("a"), arg("b"),
         arg("ins") = nb::make_tuple());
+  m.def("matmul_of", matmul_of, arg("program"), arg("outs"), arg("ins"), arg("b"),
+        arg("then").none() = nb::none(), arg("others") = nb::make_tuple());
   m.def("conv_then", conv_then, arg("program"), arg("outs"), arg("x"), arg("w"), arg("shape"),
         arg("stride"), arg("padding"), arg("dilation"), arg("groups"),
         arg("ins") = nb::make_tuple());

@@ -90,6 +90,10 @@ struct KernelTable {
   void (*matmul)(const View& out, const View& a, const View& b);
   // outputs, a, b, then the program's inputs but the first, which is the product of floats
   void (*matmul_then)(const TileProgram& program, const View* const* operands);
+  // outputs, the inputs of the program that computes a, b, then the inputs of `then` (or nullptr:
+  // one output) but the first, which is the product of floats
+  void (*matmul_of)(const TileProgram& program, const TileProgram* then,
+                    const View* const* operands);
 
   // conv.cc: images (N, S..., C), filters (K..., C / groups, O), one to three spatial axes
   void (*conv)(const View& out, const View& x, const View& w, const ConvWindow& window);

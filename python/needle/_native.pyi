@@ -99,6 +99,14 @@ def matmul(out: Operand, a: Operand, b: Operand) -> None: ...
 def matmul_then(
     program: TypedProgram, outs: Items[Operand], a: Operand, b: Operand, ins: Items[Operand] = ...
 ) -> None: ...
+def matmul_of(
+    program: TypedProgram,
+    outs: Items[Operand],
+    ins: Items[Operand],
+    b: Operand,
+    then: TypedProgram | None = None,
+    others: Items[Operand] = ...,
+) -> None: ...
 def conv(
     out: Operand,
     x: Operand,

@@ -261,6 +261,8 @@ KERNELS = (
     lambda h, o: _native.scan(h.name(("cumsum", "cumprod")), o(), o(), h.number()),
     lambda h, o: _native.matmul(o(), o(), o()),
     lambda h, o: _native.matmul_then(PRODUCT, (o(),), o(), o(), h.pick((), (o(),), o())),
+    lambda h, o: _native.matmul_of(PRODUCT, (o(),), h.pick((o(), o()), (o(),), o()), o(),
+        h.pick(None, PRODUCT, SOFTMAX), h.pick((), (o(),), o())),
     lambda h, o: _native.conv_then(PRODUCT, (o(),), o(), o(), h.pick((2, 3, 4), (1, 2), o()),
         (1,), (0,), h.pick((1,), (h.number(),)), 1, h.pick((), (o(),))),
     lambda h, o: _native.run(SOFTMAX, (o(),), (o(),), h.pick(0, 1, 2, -1, 33)),

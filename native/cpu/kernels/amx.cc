@@ -295,5 +295,20 @@ void matmul_then_amx(const TileProgram& program, const View* const* operands) {
   multiply_amx<float>(product, &epilogue);
 }
 
+// Tiles take a factor that lies in memory.
+void matmul_of_amx(const TileProgram& program, const TileProgram* then,
+                   const View* const* operands) {
+  if (operands[0]->size() == 0) return;
+  const OfOperands all = {program, then, operands};
+  const View a = left_factor(all);
+  const bool is_small = with_tiles(all, a, [&](const Product<float>& p, const Epilogue*) {
+    return all.b().dtype != DType::f32 || !takes_amx<float>(p);
+  });
+  if (is_small) return matmul_of(program, then, operands);
+  all.run_apart(a, [&](const View* const* v) {
+    then == nullptr ? matmul_amx(*v[0], *v[1], *v[2]) : matmul_then_amx(*then, v);
+  });
+}
+
 }  // namespace NEEDLE_ISA
 }  // namespace needle

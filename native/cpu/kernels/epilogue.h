@@ -1,4 +1,5 @@
-// A tile program on the finished blocks of a matrix, while they are in cache.
+// Tile programs on blocks of matrices while they are in cache: on the finished ones of a product,
+// and in the place of those that it would copy from an operand.
 #pragma once
 
 #include "../program.h"
@@ -22,7 +23,22 @@ struct Epilogue {
 void run_on_block(const Epilogue& epilogue, float* block, int64_t block_stride, int64_t row0,
                   int64_t rows, int64_t col0, int64_t cols);
 
+// An elementwise program whose one output, of floats, is an operand of a product. Its inputs
+// broadcast to the operand's two axes.
+struct Prologue {
+  const TileProgram* program;
+  const View* const* inputs;
+};
+
+// Writes rows [row0, row0 + rows) and columns [col0, col0 + cols) of it to `block`, rows
+// `block_stride` elements apart.
+void compute_block(const Prologue& prologue, float* block, int64_t block_stride, int64_t row0,
+                   int64_t rows, int64_t col0, int64_t cols);
+
 namespace {
+
+// What a thread keeps for an operand that is computed apart, beside the product's own workspace.
+thread_local Memory kept_operand;
 
 // The operands of a product with an epilogue: outputs, the two factors, then the program's inputs
 // from 1 on.
@@ -77,6 +93,52 @@ struct ThenOperands {
       operands[program.n_outputs + k] = all[program.n_outputs + 1 + k];
     }
     run_program(program, operands, 0);
+  }
+};
+
+// The operands of a product whose left factor a program computes: outputs, the program's inputs,
+// the right factor, then the inputs from 1 on of the epilogue, if there is one (else one output).
+struct OfOperands {
+  const TileProgram& program;
+  const TileProgram* then;
+  const View* const* all;
+
+  int n_outputs() const { return then == nullptr ? 1 : then->n_outputs; }
+  const View* const* inputs() const { return all + n_outputs(); }
+  const View& b() const { return *inputs()[program.n_inputs]; }
+  Prologue prologue() const { return {&program, inputs()}; }
+
+  // Does no output lie in the memory of the program's inputs?
+  bool writes_no_input() const {
+    for (int k = 0; k < n_outputs(); ++k) {
+      for (int i = 0; i < program.n_inputs; ++i) {
+        if (all[k]->data == inputs()[i]->data) return false;
+      }
+    }
+    return true;
+  }
+
+  // Outputs, both factors and the epilogue's inputs: what the product would be called with.
+  void list_factors(const View& a, const View** operands) const {
+    for (int k = 0; k < n_outputs(); ++k) *operands++ = all[k];
+    *operands++ = &a;
+    const int rest = then == nullptr ? 1 : then->n_inputs;
+    for (int k = 0; k < rest; ++k) *operands++ = inputs()[program.n_inputs + k];
+  }
+
+  // All of the left factor, of `a`'s shape, and then all of the product, by multiply(operands).
+  template <class F>
+  void run_apart(View a, const F& multiply) const {
+    const Workspace workspace(a.size() * 4, kept_operand);
+    a.data = workspace.as<char>();
+    a.set_compact_strides();
+    const View* operands[kMaxProgramOperands];
+    operands[0] = &a;
+    for (int k = 0; k < program.n_inputs; ++k) operands[1 + k] = inputs()[k];
+    run_program(program, operands, 0);
+    const View* factors[kMaxProgramOperands + 1];
+    list_factors(a, factors);
+    multiply(factors);
   }
 };
 

@@ -24,5 +24,20 @@ void matmul_then(const TileProgram& program, const View* const* operands) {
   Gemm<float>(product_of(all, holder), &epilogue).run();
 }
 
+void matmul_of(const TileProgram& program, const TileProgram* then, const View* const* operands) {
+  if (operands[0]->size() == 0) return;
+  const OfOperands all = {program, then, operands};
+  const Prologue prologue = all.prologue();
+  const View a = left_factor(all);
+  const bool is_done = with_tiles(all, a, [&](const Product<float>& p, const Epilogue* epilogue) {
+    Gemm<float>(p, epilogue, &prologue).run();
+    return true;
+  });
+  if (is_done) return;
+  all.run_apart(a, [&](const View* const* v) {
+    then == nullptr ? matmul(*v[0], *v[1], *v[2]) : matmul_then(*then, v);
+  });
+}
+
 }  // namespace NEEDLE_ISA
 }  // namespace needle

@@ -153,19 +153,55 @@ inline bool takes_tiles(const ThenOperands& o, int holder) {
   return o.writes_no_input();
 }
 
-// That product. The sums are kept in the holder's memory, or by the kernel.
-inline Product<float> product_of(const ThenOperands& o, int holder) {
-  const View& out = o.output(max_of(0, holder));
+// A product of floats with an epilogue, or a prologue. Without a plain result the kernel keeps the
+// sums.
+inline Product<float> product_of(const View& out, const View& a, const View& b, bool is_plain) {
   const auto matrix = [&](const View& v) {
     return Matrix<float>{v.data, byte_stride(v, 0), byte_stride(v, 1),
                          source_of<float, float>(v.dtype), v.dtype};
   };
-  return {{out.data, byte_stride(out, 0), byte_stride(out, 1), nullptr, holder >= 0},
-          matrix(o.a()),
-          matrix(o.b()),
+  return {{out.data, byte_stride(out, 0), byte_stride(out, 1), nullptr, is_plain},
+          matrix(a),
+          matrix(b),
           out.shape[0],
           out.shape[1],
-          o.a().shape[1]};
+          a.shape[1]};
+}
+
+inline Product<float> product_of(const ThenOperands& o, int holder) {
+  return product_of(o.output(max_of(0, holder)), o.a(), o.b(), holder >= 0);
+}
+
+// The left factor of a product with a prologue, without memory.
+inline View left_factor(const OfOperands& o) {
+  View a = *o.all[0];
+  a.data = nullptr;
+  a.dtype = DType::f32;
+  a.shape[a.ndim - 1] = o.b().shape[a.ndim - 2];
+  a.set_compact_strides();
+  return a;
+}
+
+// Calls `multiply` with a product of floats that is computed tile by tile, and its epilogue (or
+// nullptr), while the prologue computes the left factor; false if that must be computed apart. Few
+// rows are, and those that are too long for a tile.
+template <class F>
+bool with_tiles(const OfOperands& o, const View& a, const F& multiply) {
+  const bool is_thin = a.shape[0] <= kThinRows || a.shape[1] > kMostComputed / kThinRows;
+  if (o.all[0]->ndim != 2 || is_thin || !o.writes_no_input()) return false;
+  const View* factors[kMaxProgramOperands + 1];
+  o.list_factors(a, factors);
+  if (o.then == nullptr) {
+    const View& out = *factors[0];
+    if (a.shape[1] == 0 || out.shape[1] <= kFewRows || out.strides[1] != 1) return false;
+    if (out.data == o.b().data) return false;
+    return multiply(product_of(out, a, o.b(), true), nullptr);
+  }
+  const ThenOperands rest = {*o.then, factors};
+  const int holder = rest.holder();
+  if (!takes_tiles(rest, holder)) return false;
+  const Epilogue epilogue = rest.epilogue();
+  return multiply(product_of(rest, holder), &epilogue);
 }
 
 }  // namespace

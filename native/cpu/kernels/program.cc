@@ -1,6 +1,5 @@
 // Tile programs over strided operands: how rows are cut into chunks, and work into pieces.
 #include "entries.h"
-#include "epilogue.h"
 #include "frozen_run.h"
 #include "machine.h"
 
@@ -73,20 +72,10 @@ FrozenFn frozen_form(const TileProgram& p, const Walk& rows) {
   return kFrozen[p.frozen];
 }
 
-// Asks for the elements that come next, while those at hand are computed: the hardware's own
-// prefetching ends at each page, which is often where a row or a block ends.
+// Asks for what comes next, but for streamed outputs.
 void prefetch(const Chunk& next, const Walk& walk, uint32_t streamed) {
-  constexpr int64_t kLine = 64;
   for (int k = 0; k < walk.count; ++k) {
-    const Steps steps = next.steps[k];
-    const bool is_there = steps.col != 1 || (steps.row == 0 && next.block.rows > 1);
-    if (is_there || (streamed >> k & 1) != 0) continue;
-    for (int64_t row = 0; row < next.block.rows; ++row) {
-      const char* const from = next.at[k] + row * steps.row * walk.item[k];
-      for (int64_t byte = 0; byte < next.block.cols * walk.item[k]; byte += kLine) {
-        __builtin_prefetch(from + byte, 0, 3);
-      }
-    }
+    if ((streamed >> k & 1) == 0) prefetch_operand(next, k, walk.item[k]);
   }
 }
 
@@ -461,52 +450,6 @@ void run_each(const TileProgram& program, const View* const* operands, int calls
       for (; begin < end && begin < first[call + 1]; ++begin) run.run_piece(begin - first[call]);
     }
   });
-}
-
-void run_on_block(const Epilogue& epilogue, float* block, int64_t block_stride, int64_t row0,
-                  int64_t rows, int64_t col0, int64_t cols) {
-  const TileProgram& p = *epilogue.program;
-  const int64_t width = lesser(cols, tile_capacity(p)),
-                height = max_of(1, tile_capacity(p) / width);
-  Machine machine(p, 1, 0, 1);
-  char* inputs[kMaxOperands];
-  for (int k = 1; k < p.n_inputs; ++k) inputs[k] = epilogue.inputs[k]->data;
-  machine.start(inputs);
-  const auto view_of = [&](int k) -> const View& {
-    return k < p.n_outputs ? *epilogue.outputs[k] : *epilogue.inputs[k - p.n_outputs];
-  };
-  const auto at = [&](int k, int64_t row, int64_t col) {
-    const View& view = view_of(k);
-    const int64_t place = (row0 + row) * view.strides[0] + (col0 + col) * view.strides[1];
-    return view.data + place * item_size(view.dtype);
-  };
-  for (int k = 0; k < p.n_outputs; ++k) {
-    if (at(k, 0, 0) == reinterpret_cast<char*>(block)) machine.guard(k, 0);
-  }
-  machine.begin_rows(1);
-  machine.begin_phase(0);
-  Chunk chunk;
-  chunk.start = 0;
-  for (int64_t row = 0; row < rows; row += height) {
-    for (int64_t col = 0; col < cols; col += width) {
-      chunk.block = {lesser(height, rows - row), lesser(width, cols - col)};
-      for (int k = 0; k < p.n_outputs + p.n_inputs; ++k) {
-        if (k == p.n_outputs) {
-          chunk.steps[k] = {block_stride, 1};
-          chunk.at[k] = reinterpret_cast<char*>(block + row * block_stride + col);
-        } else {
-          chunk.steps[k] = {view_of(k).strides[0], view_of(k).strides[1]};
-          chunk.at[k] = at(k, row, col);
-        }
-      }
-      if (p.is_random) {
-        const int64_t whole = epilogue.outputs[0]->shape[1];
-        chunk.at[p.n_outputs + p.n_inputs] = stream_origin() + (row0 + row) * whole + col0 + col;
-        chunk.steps[p.n_outputs + p.n_inputs] = {whole, 1};
-      }
-      machine.run_chunk(p.phases[0].fresh, chunk, nullptr);
-    }
-  }
 }
 
 }  // namespace NEEDLE_ISA

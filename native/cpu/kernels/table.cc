@@ -27,6 +27,7 @@ constexpr KernelTable table = {
     .scan = scan,
     .matmul = matmul,
     .matmul_then = matmul_then,
+    .matmul_of = matmul_of,
     .conv = conv,
     .conv_then = conv_then,
     .conv_by_data = conv_by_data,
@@ -53,6 +54,7 @@ constexpr KernelTable with_amx(KernelTable kernels) {
 #endif
   kernels.matmul = matmul_amx;
   kernels.matmul_then = matmul_then_amx;
+  kernels.matmul_of = matmul_of_amx;
   return kernels;
 }
 }  // namespace

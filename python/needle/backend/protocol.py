@@ -163,6 +163,22 @@ class Backend(Protocol):
         Its outputs have the product's shape, its other inputs, `ins`, broadcast to it. The results
         are those of matmul, then run, in every bit; the product itself is not stored."""
 
+    def matmul_of(
+        self,
+        program: TypedProgram,
+        outs: Sequence[Operand],
+        ins: Sequence[Operand],
+        b: Operand,
+        then: TypedProgram | None = None,
+        others: Sequence[Operand] = (),
+    ) -> None:
+        """out = a @ b, where a (..., M, K) is what an elementwise program makes of `ins`, which
+        broadcast to that shape (of out's first axes and b's rows): its one full float32 output.
+
+        With `then`, the product goes through a second program, as in matmul_then, whose outputs are
+        `outs` and whose other inputs are `others`. The results are those of run, then matmul or
+        matmul_then, in every bit; a is not stored where that would take longer."""
+
     # Convolutions meet three operands: images x (N, S..., C) and y (N, P..., O), filters w
     # (K..., C/groups, O), with one to three spatial axes. Along each of them,
     #

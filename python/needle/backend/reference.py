@@ -344,6 +344,22 @@ def matmul_then(
     run(program, outs, (product, *ins), 0)
 
 
+def matmul_of(
+    program: TypedProgram,
+    outs: Sequence[Operand],
+    ins: Sequence[Operand],
+    b: Operand,
+    then: TypedProgram | None = None,
+    others: Sequence[Operand] = (),
+) -> None:
+    a = Owned((*outs[0].shape[:-1], b.shape[-2]), program.outputs[0])
+    run(program, (a,), ins, 0)
+    if then is None:
+        matmul(outs[0], a, b)
+    else:
+        matmul_then(then, outs, a, b, others)
+
+
 def conv_then(
     program: TypedProgram, outs: Sequence[Operand], x: Operand, w: Operand,
     shape: Steps, stride: Steps, padding: Steps, dilation: Steps, groups: int,

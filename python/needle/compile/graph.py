@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..backend import BackendDevice
+from ..backend.program import TypedProgram
 from ..dtype import DType
 from ..ndarray.layout import Shape, compact_strides
 
@@ -24,7 +25,7 @@ INPUT, STATE, CONSTANT, HOST, COUNTERS, COMPUTED = (
 
 
 # Kernels whose first argument is a tile program.
-PROGRAM_KERNELS = frozenset({"run", "run_each", "matmul_then", "conv_then"})
+PROGRAM_KERNELS = frozenset({"run", "run_each", "matmul_then", "matmul_of", "conv_then"})
 RUN_C = "run_c"  # the kernel whose first argument is a C function of the user's
 
 
@@ -109,6 +110,11 @@ class Node:
         return tuple(x for x in operands(self.args) if id(x) not in outs)
 
     @property
+    def programs(self) -> tuple[TypedProgram, ...]:
+        """The tile programs that the call runs, in order."""
+        return tuple(a for a in self.args if isinstance(a, TypedProgram))
+
+    @property
     def formers(self) -> tuple[Value, ...]:
         """The values whose memory is written further."""
         return tuple(value for value in self.continues if value is not None)
@@ -131,11 +137,14 @@ class Node:
         results = ", ".join(f"{o}: {_type(o)}" for o in self.outs)
         onto = f" onto {', '.join(map(str, self.formers))}" if self.continues else ""
         if self.kernel in PROGRAM_KERNELS:  # a program's text has a line per instruction
-            title, *body = self.args[0].text.splitlines()
+            first, *others = self.programs
             given = ", ".join(map(str, self.ins))
             rows = f", rows of {self.args[3]} axes" if self.kernel == "run" else ""
-            name = title.partition("(")[0]
-            return "\n".join([f"{results} = {self.kernel} {name}({given}){rows}", *body])
+            lines = [f"{results} = {self.kernel} {first.program.name}({given}){rows}"]
+            lines += first.text.splitlines()[1:]
+            for program in others:
+                lines += [f"  then {program.program.name}", *program.text.splitlines()[1:]]
+            return "\n".join(lines)
         return f"{results} = {self.kernel}({inputs}){onto}"
 
 

@@ -77,7 +77,7 @@ def is_small(node: Node) -> bool:
 
 
 def is_product(node: Node) -> bool:
-    return node.kernel in ("matmul", "matmul_then")
+    return node.kernel in ("matmul", "matmul_then", "matmul_of")
 
 
 def _bytes(plan: Plan, operands: tuple[Operand, ...]) -> list[Bytes]:

@@ -19,6 +19,7 @@ from .lanes import sections
 from .memory import ARENA, Home, Plan, plan_memory
 from .panels import panels
 from .passes import simplify
+from .prologues import prologues
 from .show import Kernel, kernel_of
 from .state import Layout, data_of, grad_of, layout_of
 from .tiers import Built, Tiered
@@ -29,6 +30,7 @@ PASSES: dict[str, Callable[[Graph], Graph]] = {
     "simplified": simplify,
     "fused": fuse,
     "epilogues": epilogues,
+    "prologues": prologues,
     "together": together,
 }
 UNFUSED = {"simplified": simplify}

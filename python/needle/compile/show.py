@@ -55,7 +55,7 @@ class Kernel:
 def kernel_of(node: Node) -> Kernel:
     """A call, described."""
     program = node.args[0] if node.kernel in PROGRAM_KERNELS else None
-    text = str(node) if program is None else program.text
+    text = str(node) if program is None else "\n".join(p.text for p in node.programs)
     name = node.kernel
     if name == LOOP:
         text = f"{text}\n{body_text(node)}"
@@ -91,8 +91,9 @@ def flops(node: Node) -> int:
     if loop is not None:
         return loop.steps * sum(map(flops, loop.body.nodes))
     size = max((x.size for x in (*node.ins, *node.outs)), default=0)
-    if node.kernel in ("matmul", "matmul_then"):
-        return 2 * node.outs[0].size * node.ins[0].shape[-1]
+    if node.kernel in ("matmul", "matmul_then", "matmul_of"):
+        b = node.args[3] if node.kernel == "matmul_of" else node.ins[1]
+        return 2 * node.outs[0].size * b.shape[-2]
     if node.kernel.startswith("conv") and len(node.ins) > 1:
         is_forward = node.kernel in ("conv", "conv_then")
         by_weight = node.kernel == "conv_by_weight"

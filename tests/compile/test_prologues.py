@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from needle import nn
+from needle import _native, nn
 from needle.compile import prologues
 from needle.dtype import bfloat16, bool_, float16, int8, int64
 
@@ -13,8 +13,13 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture(autouse=True)
 def _small_factors(monkeypatch):
-    """Factors of any size are joined, so that tests stay quick."""
+    """Factors of any size are joined, so that tests stay quick; on vectors, not on AMX."""
     monkeypatch.setattr(prologues, "MANY_ELEMENTS", 1)
+    before = _native.instruction_set()
+    if before.endswith("amx"):
+        _native.use_instruction_set(before.removesuffix("amx").rstrip("-") or "avx512")
+    yield
+    _native.use_instruction_set(before)
 
 
 def tensor(*shape):
@@ -101,6 +106,49 @@ def test_mlp():
     assert kernels(lambda x: model(x), tensor(50, 9)) == ["matmul", "matmul_of", "matmul_then"]
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_convolutions_of_one_tap(bias):
+    """Batch norm and relu before a convolution, as in networks of the second ResNet's kind."""
+    norm, conv = nn.BatchNorm2d(6), nn.Conv2d(6, 12, 1, bias=bias)
+    norm(tensor(4, 6, 5, 5))  # statistics
+    norm.eval()
+    first = nn.Conv2d(3, 6, 3)
+    made = kernels(lambda x: conv(norm(first(x)).relu()), tensor(2, 3, 9, 9))
+    assert made[-1] == "matmul_of"
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        nn.Conv2d(6, 12, 3, padding=1),
+        nn.Conv2d(6, 12, 1, stride=2),
+        nn.Conv2d(6, 12, 1, padding=1),
+        nn.Conv2d(6, 12, 1, groups=2),
+    ],
+)
+def test_other_convolutions_store_their_input(conv):
+    first = nn.Conv2d(3, 6, 3)
+    assert "matmul_of" not in kernels(lambda x: conv(first(x).tanh()), tensor(2, 3, 9, 9))
+
+
+@pytest.mark.parametrize("channels", [1, 100, prologues.MOST_CHANNELS])
+@pytest.mark.parametrize("features", [9, 64, 200, 512])
+def test_a_convolution_of_one_tap_is_a_product(channels, features):
+    """In every bit, as long as products do not cut the sum."""
+    x, w = tensor(3, 13, 11, channels), tensor(1, 1, channels, features)
+    y, product = ndl.zeros(3, 13, 11, features), ndl.zeros(3 * 13 * 11, features)
+    mod, arrays = ndl.cpu().mod, [t.cached_data for t in (x, w, y, product)]
+    mod.conv(arrays[2], *arrays[:2], (1, 1), (0, 0), (1, 1), 1)
+    factors = [t.reshape(-1, t.shape[-1]).cached_data for t in (x, w)]
+    mod.matmul(arrays[3], *factors)
+    np.testing.assert_array_equal(y.numpy().reshape(-1, features), product.numpy())
+
+
+def test_many_channels_are_stored():
+    first, conv = nn.Conv2d(3, 257, 1), nn.Conv2d(257, 12, 1)
+    assert "matmul_of" not in kernels(lambda x: conv(first(x).tanh()), tensor(2, 3, 9, 9))
+
+
 def test_a_factor_that_others_read_is_stored():
     w, v = tensor(6, 12), tensor(6, 14)
     assert "matmul_of" not in kernels(lambda x: ((y := x.relu()), y @ w), tensor(40, 6))
@@ -154,6 +202,12 @@ def test_sizes(monkeypatch, shape, columns, is_joined):
     f = ndl.jit(lambda x, w: x.relu() @ w)
     f(x, w)
     assert (f.kernels[-1].name.split()[0] == "matmul_of") == is_joined
+
+
+def test_not_for_tiles_of_amx(monkeypatch):
+    monkeypatch.setattr(prologues, "instruction_set", lambda: "amx")
+    w = tensor(6, 12)
+    assert kernels(lambda x: x.relu() @ w, tensor(40, 6)) == ["relu", "matmul"]
 
 
 def test_training_step():

@@ -2,15 +2,18 @@
 
 An elementwise program whose one result is the left factor of a matrix product, and read by nothing
 else, becomes the product's prologue, one call `matmul_of`: it runs on the rows that the product is
-about to use, and its result is never stored. The product may have an epilogue too.
+about to use, and its result is never stored. The product may have an epilogue too. A convolution
+of one tap is such a product, of positions by channels; others store their input.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any, NamedTuple
 
-from ..backend.program import Value as Symbol, cast, program
+from .._native import instruction_set
+from ..backend.program import TypedProgram, Value as Symbol, cast, program
 from ..dtype import float32
 from ..ndarray.layout import broadcast_shapes
 from .epilogues import as_matrix
@@ -35,6 +38,28 @@ FEWEST_COLUMNS, MOST_COLUMNS = 9, 512
 # Longer rows leave a tile few of them: 8192 x 1024 x 256 22.8 and 20.8 ms, 4096 x 4000 x 64 12.7
 # and 13.7.
 LONGEST_ROW = 2048
+# A convolution sums up all channels at once, and a product blocks of at least so many.
+MOST_CHANNELS = 256
+
+
+class Product(NamedTuple):
+    """What `matmul_of` computes of a factor: outs = then(a b, others)."""
+
+    a: Operand
+    b: Operand
+    outs: tuple[Operand, ...]
+    then: TypedProgram | None = None
+    others: tuple[Operand, ...] = ()
+
+    def is_worth_it(self) -> bool:
+        """By its size, and for plain matrices of float32 only."""
+        out, a = self.outs[0], self.a
+        if len(out.shape) != 2 or (self.then is None and out.dtype is not float32):
+            return False
+        if not a.is_compact() or not (self.then or out.is_compact()):
+            return False
+        is_thin = FEWEST_COLUMNS <= out.shape[1] <= MOST_COLUMNS
+        return is_thin and a.shape[1] <= LONGEST_ROW and a.size >= MANY_ELEMENTS
 
 
 @program
@@ -44,7 +69,11 @@ def widened(x: Symbol) -> Symbol:
 
 
 def prologues(graph: Graph) -> Graph:
-    """Join programs with the products that alone read their results."""
+    """Join programs with the products that alone read their results.
+
+    Not where products run on AMX, whose tiles take a factor that lies in memory."""
+    if instruction_set().endswith("amx"):
+        return graph
     places = {id(node): number for number, node in enumerate(graph.nodes)}
     readers = Counter(value for node in graph.nodes for value in node.reads())
     readers.update(result.value for result in graph.results)
@@ -53,31 +82,51 @@ def prologues(graph: Graph) -> Graph:
     joined: dict[int, Node] = {}
     gone: set[int] = set()
     for node in graph.nodes:
-        a = _left_factor(node)
-        if a is None or readers[a.value] != 1 or a.value not in makers:
+        product = _product(node)
+        if product is None or readers[product.a.value] != 1 or product.a.value not in makers:
             continue
         fusion = fusion or Fusion(graph)
-        maker = makers[a.value]
+        maker = makers[product.a.value]
         start, end = places[id(maker)], places[id(node)]
         found = _program(maker, start, fusion)
-        made = None if found is None else _joined(found, node, a)
+        made = None if found is None else _joined(found, node, product)
         if made is not None and not _writes_on(graph.nodes[start:end], maker):
             joined[id(node)] = made
             gone.add(id(maker))
     return graph.with_nodes([joined.get(id(n), n) for n in graph.nodes if id(n) not in gone])
 
 
-def _left_factor(node: Node) -> Operand | None:
-    """Of a product of float32 matrices, alone or with an epilogue, that is worth it by its size."""
-    if node.kernel not in ("matmul", "matmul_then") or node.continues:
+def _product(node: Node) -> Product | None:
+    """A call as a product that is worth it."""
+    found: Product | None = None
+    if node.continues:
         return None
-    out = node.outs[0]
-    is_plain = node.kernel == "matmul_then" or (out.dtype is float32 and out.is_compact())
-    if not is_plain or len(out.shape) != 2:
+    if node.kernel == "matmul":
+        out, a, b = node.args
+        found = Product(a, b, (out,))
+    elif node.kernel == "matmul_then":
+        then, outs, a, b, others = node.args
+        found = Product(a, b, outs, then, others)
+    elif node.kernel == "conv":
+        out, x, w, *window = node.args
+        y = as_matrix(out, out.shape, (math.prod(out.shape[:-1]), out.shape[-1]))
+        found = None if y is None else _of_positions(x, w, window, Product(x, w, (y,)))
+    elif node.kernel == "conv_then":
+        then, outs, x, w, _, *window, others = node.args
+        found = _of_positions(x, w, window, Product(x, w, outs, then, others))
+    return found if found is not None and found.is_worth_it() else None
+
+
+def _of_positions(x: Operand, w: Operand, window: list[Any], conv: Product) -> Product | None:
+    """The product that a convolution of one tap is."""
+    stride, padding, _, groups = window
+    channels, features = w.shape[-2:]
+    is_point = {*w.shape[:-2], *stride, groups} == {1} and not any(padding)
+    a = as_matrix(x, x.shape, (math.prod(x.shape[:-1]), channels))
+    if not is_point or a is None or channels > MOST_CHANNELS:
         return None
-    a: Operand = node.args[1 if node.kernel == "matmul" else 2]
-    fits = FEWEST_COLUMNS <= out.shape[1] <= MOST_COLUMNS and a.shape[1] <= LONGEST_ROW
-    return a if fits and a.size >= MANY_ELEMENTS else None
+    b = Operand(w.value, (channels, features), w.strides[-2:], w.offset)
+    return conv._replace(a=a, b=b)
 
 
 def _program(node: Node, number: int, fusion: Fusion) -> Node | None:
@@ -94,22 +143,18 @@ def _program(node: Node, number: int, fusion: Fusion) -> Node | None:
     return found if goes_by_element(found.args[0]) else None
 
 
-def _joined(maker: Node, product: Node, a: Operand) -> Node | None:
+def _joined(maker: Node, node: Node, product: Product) -> Node | None:
     """Both as one call, if the program goes along the factor's rows."""
-    typed, outs, ins, _ = maker.args
+    (typed, outs, ins, _), a = maker.args, product.a
     shape = broadcast_shapes("run", *(x.shape for x in (*outs, *ins)))
-    if not a.is_compact() or math.prod(shape) != a.size or maker.device is not product.device:
+    if math.prod(shape) != a.size or maker.device is not node.device:
         return None
     whole, *matrices = (as_matrix(x, shape, a.shape) for x in (*outs, *ins))
     found = tuple(x for x in matrices if x is not None and x.strides[1] in (0, 1))
     if len(found) < len(matrices) or whole != as_matrix(a, a.shape, a.shape):
         return None
-    results: tuple[Operand, ...] = product.outs
-    b, then, others = product.args[2], None, ()
-    if product.kernel == "matmul_then":
-        then, results, _, b, others = product.args
-    args = (typed, results, found, b, then, others)
-    return Node("matmul_of", args, results, product.device, source=product.source)
+    args = (typed, product.outs, found, product.b, product.then, product.others)
+    return Node("matmul_of", args, product.outs, node.device, source=node.source)
 
 
 def _writes_on(nodes: list[Node], maker: Node) -> bool:

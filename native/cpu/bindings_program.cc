@@ -331,12 +331,12 @@ void matmul_then(nb::handle program, nb::handle outs, nb::handle a, nb::handle b
 // The left factor of out = a b that a program computes, without memory: a's shape follows from
 // those of out and b.
 Operand factor_of(const char* kernel, const TileProgram& program, const View& out, const View& b) {
-  const bool makes_floats = program.is_elementwise && program.n_outputs == 1 &&
-                            program.output_kind[0] == ValueKind::full &&
+  const bool makes_floats = program.is_elementwise && !program.is_random &&
+                            program.n_outputs == 1 && program.output_kind[0] == ValueKind::full &&
                             program.output_dtype[0] == DType::f32;
   if (!makes_floats) {
     raise_value({kernel, "program"},
-                "expected elementwise instructions and one full float32 output");
+                "expected elementwise instructions, none random, and one full float32 output");
   }
   if (out.ndim < 2 || b.ndim < 2) {
     raise_value({kernel, nullptr}, "expected matrices, got %s and %s", shape_text(out).c_str(),

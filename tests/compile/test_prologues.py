@@ -260,3 +260,14 @@ def test_other_sizes():
         x = tensor(rows, 6)
         np.testing.assert_array_equal(f(x).numpy(), ((x * 2.0).tanh() @ w).numpy())
     assert f.cache_info().resized > 0
+
+
+def test_random_numbers_are_drawn_before_the_product():
+    """A block of the factor does not know its place in the stream."""
+    w = tensor(6, 12)
+    ndl.manual_seed(3)
+    f = ndl.jit(lambda x: nn.functional.dropout(x, 0.5) @ w)
+    ours = f(x := tensor(40, 6)).numpy()
+    assert "matmul_of" not in [k.name.split()[0] for k in f.kernels]
+    ndl.manual_seed(3)
+    np.testing.assert_array_equal(ours, (nn.functional.dropout(x, 0.5) @ w).numpy())

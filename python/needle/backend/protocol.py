@@ -174,6 +174,7 @@ class Backend(Protocol):
     ) -> None:
         """out = a @ b, where a (..., M, K) is what an elementwise program makes of `ins`, which
         broadcast to that shape (of out's first axes and b's rows): its one full float32 output.
+        No instruction is random.
 
         With `then`, the product goes through a second program, as in matmul_then, whose outputs are
         `outs` and whose other inputs are `others`. The results are those of run, then matmul or

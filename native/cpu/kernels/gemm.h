@@ -267,12 +267,15 @@ class Gemm {
   // Elements of A that a tile copies at once.
   int64_t part_of_a() const { return ceil_div(tile_rows_, kRows) * kRows * row_of_a(depth_of_a()); }
 
+  // Does a tile that packs B itself use it for all rows?
+  bool has_all_rows() const { return !reads_b_ && tile_rows_ >= p_.m; }
+
   // Halves the longer side until there are tasks enough.
   void cut_tiles() {
     const int64_t work = p_.m * p_.n * p_.k;
     const int64_t tasks = max_of(work >= kWorkForTwo ? 2 : 1, min_of(kTasks, work / kTaskWork));
     const auto is_enough = [&](int64_t count) {
-      return count >= tasks || (2 * count >= tasks && !reads_b_ && tile_rows_ >= p_.m);
+      return count >= tasks || (2 * count >= tasks && has_all_rows() && tile_cols_ <= width_);
     };
     tile_rows_ = even_part(p_.m, p_.m <= kFewTiles * kTileRows ? p_.m : kTileRows, height_);
     if (prologue_ != nullptr) {
@@ -282,7 +285,7 @@ class Gemm {
     tile_cols_ = even_part(p_.n, sums_in_out_ ? kTileCols : kTileColsApart, width_);
     while (!is_enough(ceil_div(p_.m, tile_rows_) * ceil_div(p_.n, tile_cols_))) {
       if (tile_cols_ <= width_ && tile_rows_ <= height_) return;
-      if (tile_cols_ > tile_rows_ && tile_cols_ > width_) {
+      if (tile_cols_ > width_ && (tile_cols_ > tile_rows_ || has_all_rows())) {
         tile_cols_ = even_part(tile_cols_, tile_cols_ / 2, width_);
       } else {
         tile_rows_ = even_part(tile_rows_, tile_rows_ / 2, height_);

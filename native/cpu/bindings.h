@@ -56,10 +56,11 @@ nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shap
 class WriteNote {
  public:
   WriteNote() = default;
-  explicit WriteNote(Buffer& buffer) : buffer_(&buffer) {}
+  WriteNote(nb::handle handle, Buffer& buffer) : handle_(nb::borrow(handle)), buffer_(&buffer) {}
   WriteNote(const WriteNote& other) = default;
-  WriteNote(WriteNote&& other) noexcept { std::swap(buffer_, other.buffer_); }
-  WriteNote& operator=(WriteNote other) noexcept {
+  WriteNote(WriteNote&& other) noexcept { *this = std::move(other); }
+  WriteNote& operator=(WriteNote&& other) noexcept {
+    std::swap(handle_, other.handle_);
     std::swap(buffer_, other.buffer_);
     return *this;
   }
@@ -68,6 +69,7 @@ class WriteNote {
   }
 
  private:
+  nb::object handle_;  // keeps the buffer
   Buffer* buffer_ = nullptr;
 };
 
@@ -75,7 +77,7 @@ struct Operand {
   View view;
   nb::object handle;  // the Buffer, kept alive while the kernel runs
   bool readonly;
-  WriteNote written = {};  // goes before the buffer does
+  WriteNote written = {};  // of an output
 };
 
 [[noreturn, gnu::format(printf, 2, 3)]] void raise_value(Site site, const char* format, ...);

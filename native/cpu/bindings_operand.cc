@@ -250,7 +250,7 @@ Operand read_operand(nb::handle object, Site site) {
 Operand read_output(nb::handle object, Site site) {
   Operand operand = read_operand(object, site);
   if (operand.readonly) raise_value(site, "the memory is read-only");
-  operand.written = WriteNote(buffer_of(operand.handle, site));
+  operand.written = WriteNote(operand.handle, buffer_of(operand.handle, site));
   if (operand.view.size() == 0) return operand;  // row-major strides of (2, 0) are (0, 1)
   for (int d = 0; d < operand.view.ndim; ++d) {
     if (operand.view.strides[d] == 0 && operand.view.shape[d] > 1) {

@@ -76,7 +76,7 @@ std::vector<WriteNote> notes_of(const SequenceObject& self, nb::handle buffers) 
   for (size_t i = 0; i < self.slots.size(); ++i) {
     if (!self.slots[i].written) continue;
     const nb::handle item = PyList_GET_ITEM(buffers.ptr(), static_cast<Py_ssize_t>(i));
-    notes.emplace_back(buffer_of(item, kSite));
+    notes.emplace_back(item, buffer_of(item, kSite));
   }
   return notes;
 }

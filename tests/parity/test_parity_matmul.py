@@ -12,6 +12,7 @@ from needle.backend.precision import (
 )
 from needle.backend.protocol import WIDENED
 from needle.dtype import DTYPES, bfloat16, float16, float32, float64, int8, int32
+from needle.ndarray.array import make_view
 
 from .operands import (
     DEVICES,
@@ -43,6 +44,7 @@ MATRICES = [
     ((97, 64), (64, 65)),
     ((4, 2, 3), (4, 3, 5)), ((4, 2, 3), (3, 5)), ((2, 3), (4, 3, 5)), ((2, 1, 3, 4), (5, 4, 3)),
     ((0, 2, 3), (0, 3, 2)), ((1, 400), (400, 3)), ((130, 5), (5, 260)),
+    ((16, 0), (5, 0, 8)), ((16, 40), (5, 40, 8)),
 ]  # fmt: skip
 
 
@@ -91,6 +93,7 @@ def check_matmul(device, out, a, b, about):
         (128, 128, 128), (201, 515, 131), (7, 2000, 5), (300, 3, 301),
         (9, 501, 403), (80, 2100, 530), (75, 400, 2700), (74, 1500, 1401),  # B in regions
         (150, 1000, 300), (128, 640, 512), (145, 801, 1400),  # columns of A packed for all tiles
+        (90, 1024, 70), (130, 2048, 200), (30, 500, 1024), (200, 1100, 1024),  # rows share a set
     ],
 )  # fmt: skip
 def test_large_matmul_in_every_transposition(device, dtype, sizes):
@@ -102,6 +105,26 @@ def test_large_matmul_in_every_transposition(device, dtype, sizes):
             for layout in (contiguous, transposed):
                 about = f"{sizes} {first.__name__} {second.__name__} {layout.__name__}"
                 check_matmul(device, blank((m, n), dtype, layout), a, b, about)
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize(
+    "sizes", [(3, 5, 4), (9, 1024, 33), (40, 1024, 32), (70, 2048, 7)], ids=str
+)
+def test_many_products_with_one_left_factor(device, dtype, sizes):
+    """Panels of columns: results lie beside each other in one matrix."""
+    m, k, n = sizes
+    panels = 6
+    a = Spec(mild(dtype, (m, k), 1), dtype)
+    b = Spec(mild(dtype, (panels, k, n), 2), dtype)
+    out = blank((m, panels * n), dtype).on(device)
+    view = make_view((panels, m, n), (n, panels * n, 1), 0, dtype, device, out._handle)
+    device.mod.matmul(view, a.on(device), b.on(device))
+    x, y = (s.shown.astype(np.float64) for s in (a, b))
+    expected, size = x @ y, np.abs(x) @ np.abs(y)
+    bound = epsilon(dtype) * (2 + 2 * k**0.5) * size + 1e-30
+    assert_near(view.numpy(), expected, bound, str(sizes))
 
 
 @on_devices

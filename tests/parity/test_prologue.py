@@ -126,12 +126,18 @@ def test_any_shape(device, sizes, kind, after, layouts, stored):
     check_sizes(device, kind, after, sizes, *layouts, stored)
 
 
+LARGE = [
+    (130, 200, 150), (75, 2100, 530), (90, 1024, 70), (300, 520, 2300), (200, 512, 1024),
+    (500, 2050, 800),
+]  # fmt: skip
+
+
 @on_devices
 @pytest.mark.parametrize("after", sorted(AFTER))
 @pytest.mark.parametrize("kind", sorted(PROGRAMS))
 def test_large(device, kind, after):
     """Where B is packed, in regions of k; rows that would share a set; several tiles of columns."""
-    for sizes in ((130, 200, 150), (75, 2100, 530), (90, 1024, 70), (300, 520, 2300)):
+    for sizes in LARGE:
         for right in (contiguous, transposed):
             check_sizes(device, kind, after, sizes, right=right)
 

@@ -7,9 +7,10 @@
 //             for each block of C's rows          and a block of C the registers
 //
 // A and B are read where they lie when they are small, or used too little to pay for a copy, and A
-// also when its rows are contiguous. Otherwise B is packed into panels before the tiles start, and
-// so are A's columns; or by the tile when no other needs the same part. Few rows pass over B in the
-// order of memory, kThinDepth of its rows at a time. Nothing splits a sum over k but depth_, so
+// also when its rows are contiguous and do not share a set of the cache. Otherwise B is packed into
+// panels and A copied before the tiles start, or by the tile when no other needs the same part.
+// Sums are kept in C, or in the tile's own memory if rows of C share a set. Few rows pass over B in
+// the order of memory, kThinDepth of its rows at a time. Nothing splits a sum over k but depth_, so
 // results depend neither on the number of threads nor on what is packed.
 #pragma once
 
@@ -200,8 +201,8 @@ template <class T>
 class Gemm {
  public:
   // An epilogue is run on finished tiles; without a plain result it alone takes the sums. A
-  // prologue computes A, which has no memory, when its rows are copied: for all tiles of columns
-  // where A is packed before they start, else for each (kTileCols of them if A is that large).
+  // prologue computes A, which has no memory, when its rows are copied: once where that is done
+  // before the tiles start, else for each tile of columns.
   explicit Gemm(const Product<T>& product, const Epilogue* epilogue = nullptr,
                 const Prologue* prologue = nullptr)
       : p_(product), epilogue_(epilogue), prologue_(prologue) {
@@ -260,12 +261,13 @@ class Gemm {
   int64_t depth_of_a() const { return prologue_ != nullptr ? region_depth_ : depth_; }
 
   // From one copied row to the next, so that they share no set.
-  static int64_t row_of_a(int64_t depth) {
+  int64_t row_of_a() const {
+    const int64_t depth = depth_of_a();
     return depth * kSize % kSharedSet == 0 ? depth + 64 / kSize : depth;
   }
 
   // Elements of A that a tile copies at once.
-  int64_t part_of_a() const { return ceil_div(tile_rows_, kRows) * kRows * row_of_a(depth_of_a()); }
+  int64_t part_of_a() const { return ceil_div(tile_rows_, kRows) * kRows * row_of_a(); }
 
   // Does a tile that packs B itself use it for all rows?
   bool has_all_rows() const { return !reads_b_ && tile_rows_ >= p_.m; }
@@ -366,7 +368,8 @@ class Gemm {
     const int64_t row = tile_row * tile_rows_, col = tile_col * tile_cols_;
     const int64_t rows = min_of(tile_rows_, p_.m - row), cols = min_of(tile_cols_, cols_ - col);
     const int64_t a_size = reads_a_ || packs_a_first_ ? 0 : part_of_a();
-    const int64_t b_size = reads_b_ || packs_b_first_ ? 0 : depth_ * min_of(group(), cols + width_);
+    const int64_t panel_cols = min_of(group(), ceil_div(cols, width_) * width_);
+    const int64_t b_size = reads_b_ || packs_b_first_ ? 0 : depth_ * panel_cols;
     const int64_t sums = sums_in_out_ ? 0 : rows * cols;
     const Workspace workspace((a_size + b_size + sums) * kSize, kept_by_task);
     T* const copied_a = workspace.as<T>();
@@ -412,7 +415,7 @@ class Gemm {
     }
     const int64_t most = depth_of_a(), part = (k - k0_) / most, inside = (k - k0_) % most;
     const int64_t depth = min_of(most, span_ - part * most);
-    sum.a_row = has_rows_of_a_ ? row_of_a(depth) : 1;
+    sum.a_row = has_rows_of_a_ ? row_of_a() : 1;
     sum.a_col = has_rows_of_a_ ? 1 : kRows;
     if (packs_a_first_) {
       const int64_t parts = ceil_div(span_, most);
@@ -425,14 +428,13 @@ class Gemm {
   void copy_rows_of_a(T* to, int64_t row, int64_t rows, int64_t k, int64_t depth) const {
     if constexpr (is_same<T, float>) {
       if (prologue_ != nullptr) {
-        return compute_block(*prologue_, to, row_of_a(depth), row, rows, k, depth);
+        return compute_block(*prologue_, to, row_of_a(), row, rows, k, depth);
       }
     }
     const char* const from = p_.a.at(row, k);
     if (!has_rows_of_a_) return pack_rows(to, p_.a, from, rows, depth);
     for (int64_t i = 0; i < rows; ++i) {
-      p_.a.source.load(to + i * row_of_a(depth), from + i * p_.a.row_stride, p_.a.col_stride,
-                       depth);
+      p_.a.source.load(to + i * row_of_a(), from + i * p_.a.row_stride, p_.a.col_stride, depth);
     }
   }
 

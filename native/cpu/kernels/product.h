@@ -65,7 +65,7 @@ void fold_batch(Product<T>& p, Nest<3>& batch) {
 template <class T>
 bool shares_rows(const Product<T>& p, const Nest<3>& batch) {
   constexpr int64_t kSize = sizeof(T);
-  if (kRows <= kWays || p.m <= kWays || batch.size < kManyUses) return false;
+  if (kRows <= kWays || p.m <= kWays || p.k == 0 || batch.size < kManyUses) return false;
   for (int d = 0; d < batch.ndim; ++d) {
     if (batch.strides[d][1] != 0) return false;
   }
@@ -83,7 +83,8 @@ void spread_rows(Product<T>& p, const Workspace& copied) {
   constexpr int64_t kSize = sizeof(T);
   const int64_t bytes = p.k * kSize, step = spread_step(p);
   char* const to = copied.as<char>();
-  parallel_for(p.m, max_of(1, kGrain / p.k), [&](int64_t begin, int64_t end) {
+  constexpr int64_t kCopied = 1 << 15;  // elements worth a task
+  parallel_for(p.m, max_of(1, kCopied / p.k), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       __builtin_memcpy(to + i * step, p.a.at(i, 0), bytes);
     }
@@ -153,14 +154,15 @@ inline bool takes_tiles(const ThenOperands& o, int holder) {
   return o.writes_no_input();
 }
 
-// A product of floats with an epilogue, or a prologue. Without a plain result the kernel keeps the
-// sums.
-inline Product<float> product_of(const View& out, const View& a, const View& b, bool is_plain) {
+// A product of floats with an epilogue, or a prologue. Its sums may be kept in `out` if
+// `holds_sums`.
+inline Product<float> product_of(const View& out, const View& a, const View& b, bool holds_sums) {
   const auto matrix = [&](const View& v) {
     return Matrix<float>{v.data, byte_stride(v, 0), byte_stride(v, 1),
                          source_of<float, float>(v.dtype), v.dtype};
   };
-  return {{out.data, byte_stride(out, 0), byte_stride(out, 1), nullptr, is_plain},
+  const StoreFn<float> store = store_tile<float, float>;
+  return {{out.data, byte_stride(out, 0), byte_stride(out, 1), store, holds_sums},
           matrix(a),
           matrix(b),
           out.shape[0],

@@ -20,6 +20,7 @@ from ..backend import cpu
 from ..dtype import float32
 from ..ndarray.array import make_view
 from ..ndarray.layout import compact_strides
+from .breaks import PYTHON
 from .graph import CONSTANT, Graph, Node, Operand, Value, whole
 
 WIDTH = 32  # columns of a panel: a block of AVX-512, two of AVX2
@@ -35,8 +36,10 @@ _kept: WeakKeyDictionary[Any, dict[Any, tuple[int, Any]]] = WeakKeyDictionary()
 def panels(graph: Graph, fixed: dict[Value, Any]) -> tuple[Graph, dict[Value, Operand]]:
     """The program with panels in the place of weights, and what each is made of. `fixed` has the
     memory of state that the program does not change."""
-    made = replace(graph, inputs=list(graph.inputs), nodes=[])
     made_of: dict[Value, Operand] = {}
+    if any(node.kernel == PYTHON for node in graph.nodes):  # which may write anything
+        return graph, made_of
+    made = replace(graph, inputs=list(graph.inputs), nodes=[])
     known: dict[Operand, Value] = {}
     for node in graph.nodes:
         if not _gains(node) or not _is_private(fixed.get(node.args[2].value)):

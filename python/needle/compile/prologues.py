@@ -144,8 +144,8 @@ def _program(node: Node, number: int, fusion: Fusion) -> Node | None:
     found = node if node.kernel == "run" else fusion.alone(number, node)
     if found is None or found.args[0].output_kinds != ("full",):
         return None
-    is_random = any(i.name == "random" for i in found.args[0].instructions)
-    return found if goes_by_element(found.args[0]) and not is_random else None
+    typed = found.args[0]
+    return found if goes_by_element(typed) and not typed.is_random else None
 
 
 def _joined(maker: Node, node: Node, product: Product) -> Node | None:

@@ -87,8 +87,7 @@ class Writer:
 
 def _is_random(node: Node) -> bool:
     """Does a call draw numbers, by itself or in its program?"""
-    programs = [a for a in node.args if isinstance(a, TypedProgram)]
-    return node.kernel.startswith("random") or any(p.is_random for p in programs)
+    return node.kernel.startswith("random") or any(p.is_random for p in node.programs)
 
 
 def _plain(a: Any, node: Node) -> Json:

@@ -9,23 +9,7 @@ from needle.compile.epilogues import as_matrix
 from needle.compile.graph import Operand, Value
 from needle.dtype import float32
 
-RNG = np.random.default_rng(0)
-
-
-def tensor(*shape):
-    return ndl.tensor(RNG.standard_normal(shape).astype(np.float32))
-
-
-def kernels(function, *args):
-    """The kernels of the compiled function, whose results equal those without epilogues."""
-    compiled, plain = ndl.jit(function), ndl.jit(function, fuse=False)
-    for ours, theirs in zip(_all(compiled(*args)), _all(plain(*args)), strict=True):
-        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
-    return [k.name.split()[0] for k in compiled.kernels]
-
-
-def _all(x):
-    return x if isinstance(x, tuple) else (x,)
+from .compiled import RNG, kernels, tensor
 
 
 def test_text():

@@ -8,7 +8,7 @@ from needle import _native, nn
 from needle.compile import prologues
 from needle.dtype import bfloat16, bool_, float16, int8, int64
 
-RNG = np.random.default_rng(0)
+from .compiled import RNG, kernels, tensor
 
 
 @pytest.fixture(autouse=True)
@@ -20,22 +20,6 @@ def _small_factors(monkeypatch):
         _native.use_instruction_set(before.removesuffix("amx").rstrip("-") or "avx512")
     yield
     _native.use_instruction_set(before)
-
-
-def tensor(*shape):
-    return ndl.tensor(RNG.standard_normal(shape).astype(np.float32))
-
-
-def kernels(function, *args):
-    """The kernels of the compiled function, whose results equal those without prologues."""
-    compiled, plain = ndl.jit(function), ndl.jit(function, fuse=False)
-    for ours, theirs in zip(_all(compiled(*args)), _all(plain(*args)), strict=True):
-        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
-    return [k.name.split()[0] for k in compiled.kernels]
-
-
-def _all(x):
-    return x if isinstance(x, tuple) else (x,)
 
 
 def test_text():

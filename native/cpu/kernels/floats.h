@@ -75,18 +75,21 @@ NEEDLE_INLINE Floats sqrt(Floats x) {
   return x;
 }
 
-// Does the condition hold in any lane?
-NEEDLE_INLINE bool is_any(Ints condition) {
+// Is the magnitude of any lane above the limit? NaN is not.
+NEEDLE_INLINE bool is_any_beyond(Floats x, float limit) {
 #if defined(__AVX512F__)
-  return _mm512_movepi32_mask(reinterpret_cast<__m512i>(condition)) != 0;
-#elif defined(__AVX2__)
-  return _mm256_movemask_ps(reinterpret_cast<__m256>(condition)) != 0;
-#elif defined(__ARM_NEON)
-  return vmaxvq_u32(reinterpret_cast<uint32x4_t>(condition)) != 0;
+  return _mm512_cmp_ps_mask(magnitude_of(x).lanes, splat(limit), _CMP_GT_OQ) != 0;
 #else
-  int32_t found = 0;
-  for (int i = 0; i < kLanes<int32_t>; ++i) found |= condition[i];
-  return found != 0;
+  const Ints found = magnitude_of(x) > limit;
+#if defined(__AVX2__)
+  return _mm256_movemask_ps(reinterpret_cast<__m256>(found)) != 0;
+#elif defined(__ARM_NEON)
+  return vmaxvq_u32(reinterpret_cast<uint32x4_t>(found)) != 0;
+#else
+  int32_t any = 0;
+  for (int i = 0; i < kLanes<int32_t>; ++i) any |= found[i];
+  return any != 0;
+#endif
 #endif
 }
 

@@ -132,7 +132,7 @@ NEEDLE_INLINE F exp_of_moderate(F x) {
 NEEDLE_INLINE float exp(float x) { return exp_of_any(x); }
 [[gnu::noinline, gnu::cold]] inline Floats exp_with_large(Floats x) { return exp_of_any(x); }
 NEEDLE_INLINE Floats exp(Floats x) {
-  if (is_any(magnitude_of(x) > kLargestPower)) [[unlikely]]
+  if (is_any_beyond(x, kLargestPower)) [[unlikely]]
     return exp_with_large(x);
   return exp_of_moderate(x);
 }

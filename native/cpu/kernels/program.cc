@@ -157,6 +157,12 @@ class ElementwiseRun {
   FrozenFn frozen_ = nullptr;
 };
 
+// A memset of no bytes costs a quarter of a microsecond on Zen 4, where glibc stores with an empty
+// mask: layer norm of 256 x 384 took 39 us with one for each piece, and 34 without.
+void clear(char* data, int64_t bytes) {
+  if (bytes > 0) __builtin_memset(data, 0, static_cast<size_t>(bytes));
+}
+
 // Programs with rows. `outer` walks over rows, several of which make a tile; `inner` over a row's
 // elements, in chunks.
 class RowRun {
@@ -188,9 +194,10 @@ class RowRun {
     if (has_columns) grain = max_of(grain, ceil_div(tiles, kMaxPieces));
     const int64_t n_pieces = ceil_div(tiles, grain);
     const int64_t columns = p_.columns.count * length_;
-    Scratch<4096> scratch(max_of(1, n_pieces) * columns * 8);
+    const int64_t bytes = max_of(1, n_pieces) * columns * 8;
+    Scratch<4096> scratch(bytes);
     totals_ = scratch.as<char>();
-    __builtin_memset(totals_, 0, static_cast<size_t>(max_of(1, n_pieces) * columns * 8));
+    clear(totals_, bytes);
     parallel_for(n_pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece) {
         run_piece(piece * grain, min_of(tiles, (piece + 1) * grain), totals_ + piece * columns * 8);
@@ -264,12 +271,13 @@ class RowRun {
   }
 
   void run_piece(int64_t begin, int64_t end, char* totals) const {
-    Scratch<8192> scratch(p_.columns.count * length_ * 8);
+    const int64_t bytes = p_.columns.count * length_ * 8;
+    Scratch<8192> scratch(bytes);
     void* sums[kMaxInstructions];
     for (int c = 0; c < p_.columns.count; ++c) {
       sums[p_.columns.steps[c]] = scratch.as<char>() + c * length_ * 8;
     }
-    __builtin_memset(scratch.as<char>(), 0, static_cast<size_t>(p_.columns.count * length_ * 8));
+    clear(scratch.as<char>(), bytes);
     if (frozen_ != nullptr) {
       return run_frozen(begin * rows_, min_of(outer_.cols(), end * rows_), sums, totals);
     }

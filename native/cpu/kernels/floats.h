@@ -75,6 +75,14 @@ NEEDLE_INLINE Floats sqrt(Floats x) {
   return x;
 }
 
+// x, and more in one of its lanes. Found by comparing numbers of lanes, as an index that is no
+// constant would keep x in memory.
+NEEDLE_INLINE Floats added_at(Floats x, int32_t lane, float more) {
+  Ints numbers = {};
+  for (int i = 0; i < kLanes<int32_t>; ++i) numbers[i] = i;
+  return choose(numbers == lane, x + more, x);
+}
+
 // Is the magnitude of any lane above the limit? NaN is not.
 NEEDLE_INLINE bool is_any_beyond(Floats x, float limit) {
 #if defined(__AVX512F__)

@@ -28,13 +28,15 @@ struct FrozenCall {
   float* kept;               // kMostKept rows
   void* const* sums;         // of columns, by instruction
   uint32_t streamed;         // outputs, as bits
+  bool is_far;               // Are inputs larger than a core's own cache?
 };
 constexpr int kMostKept = 4;
 
 // Elements that are asked for while those so far in front of them are computed: the hardware's own
 // prefetching ends at each page. Layer norm of 4096 x 1024 took 1.4 ms without and 1.2 ms with it.
 // A single pass over many arrays is as quick as memory without: Adam of 10 million 5.3 ms, 5.9 with
-// it.
+// it. After the first pass a row is at hand and memory would be idle, so the second pass asks for
+// the next row: softmax of 4096 x 1024 0.92 ms without and 0.81 with it, of 640 x 10000 2.2 and 1.6.
 constexpr int64_t kAhead = 512;
 
 // Computes rows first to last - 1.
@@ -156,11 +158,13 @@ class FrozenRows {
 
   NEEDLE_INLINE explicit FrozenRows(const FrozenCall& call)
       : program_(call.program),
+        row_bytes_(call.row_bytes),
         length_(call.length),
         block_(call.block),
         kept_(call.kept),
         sums_(call.sums),
         streamed_(can_stream(call) ? call.streamed : 0),
+        is_far_(call.is_far),
         end_{streamed_ != 0} {}
 
   // Whole vectors, all at multiples of their size, in every row.
@@ -388,6 +392,7 @@ class FrozenRows {
   template <int phase, class Lanes>
   NEEDLE_INLINE void run_vec(int64_t at, const Lanes& lanes, Partial& partial, int64_t v) {
     Floats values[kCount];
+    if (phase == 1 && is_far_) ask_for_next_row(at);
     for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
       constexpr int n = number;
       if constexpr (kSchedule.is_needed[phase][n]) compute<phase, n>(values, at, lanes);
@@ -395,6 +400,17 @@ class FrozenRows {
         const auto identity = splat(Reduction<n>::template identity<float>());
         const Vec<float> x = lanes.merge(values[kCode[n].args[0]].lanes, identity);
         partial[n][v] = Reduction<n>::apply(partial[n][v], x);
+      }
+    });
+  }
+
+  // What its first pass will read at a place.
+  NEEDLE_INLINE void ask_for_next_row(int64_t at) const {
+    for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
+      constexpr Line i = kCode[number];
+      if constexpr (i.opcode == Opcode::load && kSchedule.is_needed[0][number]) {
+        constexpr int k = kOutputs + i.operand;
+        __builtin_prefetch(at_[k] + row_bytes_[k] + at * static_cast<int64_t>(sizeof(float)));
       }
     });
   }
@@ -426,7 +442,7 @@ class FrozenRows {
       values[n] = values[a];
       const auto lane = static_cast<int64_t>(narrow<b>()) - j;
       if (lane >= 0 && lane < kLanes<float>) [[unlikely]]
-        values[n].lanes[lane] += narrow<c>();
+        values[n] = added_at(values[a], static_cast<int32_t>(lane), narrow<c>());
     } else if constexpr (i.opcode == Opcode::column_sum) {
       float* const sum = static_cast<float*>(sums_[n]) + j;
       lanes.store(sum, lanes.load(sum) + values[a].lanes);
@@ -450,10 +466,12 @@ class FrozenRows {
   }
 
   const TileProgram& program_;
+  const int64_t* const row_bytes_;
   const int64_t length_, block_;
   float* const kept_;
   void* const* const sums_;
   const uint32_t streamed_;
+  const bool is_far_;
   const StreamEnd end_;
   char* at_[kOperands];  // the row in each operand
   alignas(8) char narrow_[kCount][8];

@@ -8,6 +8,7 @@ namespace NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kKeptBytes = 256 << 10;  // of a tile's rows between phases: stays in L2
+constexpr int64_t kFarElements = 1 << 18;  // that may not be in a core's own cache any more
 constexpr int64_t kStretch = 128;          // rows that column sums add up in float
 constexpr int64_t kMaxPieces = 32;         // that column sums are made of
 
@@ -146,7 +147,7 @@ class ElementwiseRun {
       at[k] = walk_.data[k] + first * walk_.steps(k).col * walk_.item[k];
     }
     const int64_t length = min_of(size, walk_.cols() - first);
-    frozen_({p_, at, row_bytes, length, length, nullptr, nullptr, streamed_}, 0, 1);
+    frozen_({p_, at, row_bytes, length, length, nullptr, nullptr, streamed_, true}, 0, 1);
   }
 
   const TileProgram& p_;
@@ -307,8 +308,10 @@ class RowRun {
     int64_t row_bytes[kMaxOperands];
     for (int k = 0; k < count_; ++k) row_bytes[k] = outer_.steps(k).col * outer_.item[k];
     Scratch<32768> kept(kMostKept * length_ * static_cast<int64_t>(sizeof(float)));
-    const FrozenCall call = {
-        p_, outer_.data, row_bytes, length_, tile_capacity(p_), kept.as<float>(), sums, streamed_};
+    const bool is_far = outer_.cols() * length_ >= kFarElements;
+    const FrozenCall call = {p_,      outer_.data,       row_bytes,
+                             length_, tile_capacity(p_), kept.as<float>(),
+                             sums,    streamed_,         is_far};
     const int64_t stretch = ceil_div(kStretch, rows_) * rows_;
     for (int64_t row = first; row < last; row += stretch) {
       frozen_(call, row, min_of(last, row + stretch));

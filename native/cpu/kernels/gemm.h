@@ -95,6 +95,9 @@ constexpr int64_t kMostPacked = int64_t{1} << 20;
 //     rows that make so few tiles are one, which packs B itself: 128 x 640 x 10000 (TN) 81, with
 //     two tiles 76; on two cores 155 and 122. Its rows stay together if that leaves half the tasks:
 //     128 x 3072 x 768 (two cores) 156, cut 137
+//     Tiles of a small B are cut by rows, since columns of two tiles share lines of C, which two
+//     cores would write: 256 cubed (two cores, AVX-512) 208, by columns 185; 128 cubed 157 and 117;
+//     100 x 50 x 100 with a bias 14 us, by columns 37
 constexpr int64_t kFewTiles = 2;
 constexpr int64_t kTaskWork = 1 << 20;  // multiplications worth a task, until there are kTasks,
 constexpr int64_t kTasks = 16;
@@ -222,6 +225,7 @@ class Gemm {
     has_rows_of_a_ = length_of(p_.a.col_stride) <= length_of(p_.a.row_stride);
     const bool c_shares_set = kRows > kWays && p_.out.row_stride % kSharedSet == 0;
     sums_in_out_ = p_.out.is_plain && !(c_shares_set && p_.k > kDepth<T>);
+    by_rows_ = reads_b_ && is_small_b;
     cut_tiles();
     packs_b_first_ = !reads_b_ && tile_rows_ < p_.m;
     const bool is_thin = reads_b_ && !is_small_b && p_.m <= kThinRows;
@@ -272,7 +276,7 @@ class Gemm {
   // Does a tile that packs B itself use it for all rows?
   bool has_all_rows() const { return !reads_b_ && tile_rows_ >= p_.m; }
 
-  // Halves the longer side until there are tasks enough.
+  // Halves the longer side, or the rows, until there are tasks enough.
   void cut_tiles() {
     const int64_t work = p_.m * p_.n * p_.k;
     const int64_t tasks = max_of(work >= kWorkForTwo ? 2 : 1, min_of(kTasks, work / kTaskWork));
@@ -287,7 +291,8 @@ class Gemm {
     tile_cols_ = even_part(p_.n, sums_in_out_ ? kTileCols : kTileColsApart, width_);
     while (!is_enough(ceil_div(p_.m, tile_rows_) * ceil_div(p_.n, tile_cols_))) {
       if (tile_cols_ <= width_ && tile_rows_ <= height_) return;
-      if (tile_cols_ > width_ && (tile_cols_ > tile_rows_ || has_all_rows())) {
+      const bool cuts_rows = by_rows_ && tile_rows_ >= 2 * height_;
+      if (tile_cols_ > width_ && !cuts_rows && (tile_cols_ > tile_rows_ || has_all_rows())) {
         tile_cols_ = even_part(tile_cols_, tile_cols_ / 2, width_);
       } else {
         tile_rows_ = even_part(tile_rows_, tile_rows_ / 2, height_);
@@ -453,6 +458,7 @@ class Gemm {
   int64_t depth_, height_, width_;  // of blocks
   int64_t tile_rows_, tile_cols_;
   bool reads_a_, reads_b_;  // where they lie
+  bool by_rows_;            // are tiles cut, before columns
   bool sums_in_out_;        // or in the tile's own memory, until they are finished
   bool packs_b_first_;      // the tiles share it,
   bool packs_a_first_;      // and this

@@ -10,7 +10,7 @@ tests/native/test_frozen.py says when to run this.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ namespace needle::frozen {
 
 def all_programs() -> dict[str, TypedProgram]:
     """Programs by name."""
-    found = dict(programs())
+    found = dict(programs()) | dict(epilogues())
     return found | dict(fused_programs(found.values()))
 
 
@@ -62,6 +62,24 @@ def programs() -> Iterator[tuple[str, TypedProgram]]:
     yield "gelu", activation.gelu_program.for_dtypes((full,))
     yield "gelu_gradient", activation.gelu_gradient.for_dtypes((full, full))
     yield from rules()
+
+
+def epilogues() -> Iterator[tuple[str, TypedProgram]]:
+    """What runs on the blocks of products: biases, activations, residual sums."""
+    w, b, other = ndl.ones(8, 8), ndl.ones(8), ndl.ones(8, 8)
+    functions: dict[str, Callable[[Any], Any]] = {
+        "bias": lambda y: y + b,  # or a residual
+        "relu": lambda y: y.relu(),
+        "bias_relu": lambda y: (y + b).relu(),
+        "residual": lambda y: other + y,
+        "bias_residual": lambda y: other + (y + b),
+        "bias_shortcut": lambda y: y + b + other,
+    }
+    for name, function in functions.items():
+        compiled = ndl.jit(lambda x, f=function: f(x @ w))
+        compiled(ndl.ones(8, 8))
+        (node,) = compiled.graph["epilogues"].nodes
+        yield name, node.args[0]
 
 
 def fused_programs(known: Iterable[TypedProgram]) -> Iterator[tuple[str, TypedProgram]]:

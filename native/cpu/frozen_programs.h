@@ -327,6 +327,58 @@ constexpr Line sgd_momentum[] = {
     store(1, f32, full, 12),                            // %16
 };
 
+// fused(x0, x1)
+constexpr Line bias[] = {
+    load(0, f32, full),                                 // %0
+    load(1, f32, full),                                 // %1
+    binary(BinaryOp::add, f32, full, 0, 1),             // %2
+    store(0, f32, full, 2),                             // %3
+};
+
+// fused(x0)
+constexpr Line relu[] = {
+    load(0, f32, full),                                 // %0
+    unary(UnaryOp::relu, f32, full, 0),                 // %1
+    store(0, f32, full, 1),                             // %2
+};
+
+// fused(x0, x1)
+constexpr Line bias_relu[] = {
+    load(0, f32, full),                                 // %0
+    load(1, f32, full),                                 // %1
+    binary(BinaryOp::add, f32, full, 0, 1),             // %2
+    unary(UnaryOp::relu, f32, full, 2),                 // %3
+    store(0, f32, full, 3),                             // %4
+};
+
+// fused(x1, x0)
+constexpr Line residual[] = {
+    load(1, f32, full),                                 // %0
+    load(0, f32, full),                                 // %1
+    binary(BinaryOp::add, f32, full, 0, 1),             // %2
+    store(0, f32, full, 2),                             // %3
+};
+
+// fused(x0, x1, x2)
+constexpr Line bias_residual[] = {
+    load(0, f32, full),                                 // %0
+    load(1, f32, full),                                 // %1
+    load(2, f32, full),                                 // %2
+    binary(BinaryOp::add, f32, full, 0, 1),             // %3
+    binary(BinaryOp::add, f32, full, 2, 3),             // %4
+    store(0, f32, full, 4),                             // %5
+};
+
+// fused(x0, x1, x2)
+constexpr Line bias_shortcut[] = {
+    load(0, f32, full),                                 // %0
+    load(1, f32, full),                                 // %1
+    load(2, f32, full),                                 // %2
+    binary(BinaryOp::add, f32, full, 0, 1),             // %3
+    binary(BinaryOp::add, f32, full, 3, 2),             // %4
+    store(0, f32, full, 4),                             // %5
+};
+
 // affine_norm(x, weight)
 constexpr Line plain_norm[] = {
     load(0, f32, full),                                 // %0
@@ -647,4 +699,4 @@ constexpr Line inference_last_norm[] = {
 
 }  // namespace needle::frozen
 
-#define NEEDLE_FROZEN_PROGRAMS(X) X(softmax) X(softmax_gradient) X(log_softmax) X(log_softmax_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) X(cross_entropy) X(cross_entropy_gradient) X(gelu) X(gelu_gradient) X(adam) X(adam_w) X(sgd) X(sgd_momentum) X(plain_norm) X(plain_residual_norm) X(plain_loss) X(plain_norm_gradient) X(plain_residual_norm_gradient) X(biased_residual_norm) X(biased_loss) X(biased_last_norm_gradient) X(biased_residual_norm_gradient) X(inference_residual_norm) X(inference_last_norm)
+#define NEEDLE_FROZEN_PROGRAMS(X) X(softmax) X(softmax_gradient) X(log_softmax) X(log_softmax_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) X(cross_entropy) X(cross_entropy_gradient) X(gelu) X(gelu_gradient) X(adam) X(adam_w) X(sgd) X(sgd_momentum) X(bias) X(relu) X(bias_relu) X(residual) X(bias_residual) X(bias_shortcut) X(plain_norm) X(plain_residual_norm) X(plain_loss) X(plain_norm_gradient) X(plain_residual_norm_gradient) X(biased_residual_norm) X(biased_loss) X(biased_last_norm_gradient) X(biased_residual_norm_gradient) X(inference_residual_norm) X(inference_last_norm)

@@ -1,5 +1,6 @@
 // Tile programs on blocks of matrices, one of which a product has at hand (epilogue.h).
 #include "epilogue.h"
+#include "frozen_run.h"
 #include "machine.h"
 
 namespace needle {
@@ -20,6 +21,7 @@ class BlockRun {
         stride_(block_stride) {}
 
   void run(int64_t row0, int64_t rows, int64_t col0, int64_t cols) const {
+    if (can_be_frozen()) return run_frozen(row0, rows, col0, cols);
     const int64_t width = lesser(cols, tile_capacity(p_));
     for (int64_t col = 0; col < cols; col += width) {
       run_strip(row0, rows, col0, col, lesser(width, cols - col));
@@ -27,6 +29,26 @@ class BlockRun {
   }
 
  private:
+  // Is the program a frozen one, and do all operands have their columns side by side? A bias and
+  // relu after 2048 x 64 x 1024 (two cores): 1.51 ms with it, interpreted 1.66.
+  bool can_be_frozen() const {
+    if (p_.frozen < 0 || kFrozen[p_.frozen] == nullptr) return false;
+    for (int k = 0; k < count(); ++k) {
+      if (steps(k).col != 1) return false;
+    }
+    return true;
+  }
+
+  void run_frozen(int64_t row0, int64_t rows, int64_t col0, int64_t cols) const {
+    char* data[kMaxOperands];
+    int64_t row_bytes[kMaxOperands];
+    for (int k = 0; k < count(); ++k) {
+      data[k] = k == held_ ? reinterpret_cast<char*>(block_) : at(k, row0, col0);
+      row_bytes[k] = steps(k).row * static_cast<int64_t>(sizeof(float));
+    }
+    kFrozen[p_.frozen]({p_, data, row_bytes, cols, cols, nullptr, nullptr, 0, false}, 0, rows);
+  }
+
   // Columns that fit a tile, some rows at a time. Inputs that all rows share are loaded once.
   void run_strip(int64_t row0, int64_t rows, int64_t col0, int64_t col, int64_t cols) const {
     const int64_t height = lesser(rows, max_of(1, tile_capacity(p_) / cols));
@@ -37,11 +59,11 @@ class BlockRun {
     for (int k = 0; is_held(0) && k < p_.n_outputs; ++k) {
       if (at(k, row0, col0) == reinterpret_cast<char*>(block_)) machine.guard(k, 0);
     }
-    const int stream = p_.n_outputs + p_.n_inputs;  // of random numbers, in C order
+    const int stream = count();  // of random numbers, in C order
     const int64_t whole = p_.is_random ? outputs_[0]->shape[1] : 0;
     const auto place = [&](Chunk& chunk, int64_t row) {
       chunk.block = {lesser(height, rows - row), cols};
-      for (int k = 0; k < p_.n_outputs + p_.n_inputs; ++k) {
+      for (int k = 0; k < count(); ++k) {
         chunk.at[k] = k == held_ ? reinterpret_cast<char*>(block_ + row * stride_ + col)
                                  : at(k, row0 + row, col0 + col);
       }
@@ -49,7 +71,7 @@ class BlockRun {
     };
     Chunk chunk;
     chunk.start = 0;
-    for (int k = 0; k < p_.n_outputs + p_.n_inputs; ++k) chunk.steps[k] = steps(k);
+    for (int k = 0; k < count(); ++k) chunk.steps[k] = steps(k);
     if (p_.is_random) chunk.steps[stream] = {whole, 1};
     place(chunk, 0);
     for (int k = 0; k < p_.n_inputs; ++k) {
@@ -71,10 +93,12 @@ class BlockRun {
   }
 
   void prefetch(const Chunk& next) const {
-    for (int k = p_.n_outputs; k < p_.n_outputs + p_.n_inputs; ++k) {
+    for (int k = p_.n_outputs; k < count(); ++k) {
       if (k != held_) prefetch_operand(next, k, item_size(view(k).dtype));
     }
   }
+
+  int count() const { return p_.n_outputs + p_.n_inputs; }
 
   bool is_held(int input) const { return p_.n_outputs + input == held_; }
 

@@ -10,9 +10,9 @@
 //     C[i][j]   = c[i * c_row + j]                     rows contiguous
 //
 // with steps in elements, the same for all p. Nothing outside these elements is read or written:
-// columns beyond the last whole vector are masked. Scalars of A are broadcast from memory, so A
-// needs no packing for SIMD's sake; packing helps the caches when A is large or its rows lie a
-// power of two apart.
+// columns beyond the last whole vector are masked. (Rows of A that come next may be asked for, a
+// line of each at a time.) Scalars of A are broadcast from memory, so A needs no packing for SIMD's
+// sake; packing helps the caches when A is large or its rows lie a power of two apart.
 //
 // multiply_panels takes a C of any size, whose panels should be in cache. A driver with its own
 // loops asks block_kernel(rows, cols) for a kernel, with rows <= kRows and cols <=
@@ -38,6 +38,7 @@ struct PanelSum {
   const Panels<T>* list;
   int64_t count, depth;
   int64_t a_row, a_col, b_row;
+  int64_t ahead = 0;  // from the rows of A to those that come next, which are asked for; or 0
 };
 
 // Vectors of C that are held in registers. The others hold a row of B and a scalar of A.
@@ -83,7 +84,9 @@ void multiply_block(const PanelSum<T>& sum, int64_t row, int64_t col, T* c, int6
 #pragma GCC unroll 4
     for (int v = 0; v < Vecs; ++v) __builtin_prefetch(c + i * c_row + v * kLanes<T>, 1);
   }
+  constexpr int64_t kLine = 64 / sizeof(T);
   const int64_t a_row = sum.a_row, a_col = sum.a_col, b_row = sum.b_row, depth = sum.depth;
+  const int64_t ahead = sum.ahead;
   Vec<T> acc[Rows][Vecs] = {};
   for (int64_t p = 0; p < sum.count; ++p) {
     const T* b = sum.list[p].b + col;
@@ -91,6 +94,12 @@ void multiply_block(const PanelSum<T>& sum, int64_t row, int64_t col, T* c, int6
 #pragma GCC unroll 16
     for (int g = 0; g < kGroups; ++g) a[g] = sum.list[p].a + (row + g * kGroup) * a_row;
     for (int64_t k = 0; k < depth; ++k, b += b_row) {
+      if (ahead != 0 && k % kLine == 0) {
+#pragma GCC unroll 16
+        for (int i = 0; i < Rows; ++i) {
+          __builtin_prefetch(a[i / kGroup] + i % kGroup * a_row + ahead);
+        }
+      }
       Vec<T> b_vecs[Vecs];
 #pragma GCC unroll 4
       for (int v = 0; v < Vecs; ++v) b_vecs[v] = load_vec(b, v);

@@ -116,6 +116,10 @@ constexpr int64_t kWays = 8;
 //     2048 x 384 (TN) 87, 1536 x 2048 x 384 92; without the latter, and A packed by each tile, 79
 //     and 88; on two cores 162 and 173 instead of 148 and 168
 constexpr int64_t kPanelsAtOnce = 8, kLinesAhead = 8;
+//     elements of A beyond which it is not in the second-level cache, and of rows that lie close
+//     enough together for the next ones to be asked for (two cores, AVX-512): 25088 x 256 x 64 200,
+//     without 158; 25088 x 256 x 32 196 and 134; but 256 x 25088 x 64 175 and 192
+constexpr int64_t kFarMatrix = int64_t{1} << 18, kMostAhead = 1024;
 //     elements of A that a prologue computes for a tile: half of a second-level cache of 1 MB
 constexpr int64_t kMostComputed = int64_t{1} << 17;
 
@@ -226,6 +230,7 @@ class Gemm {
     const bool c_shares_set = kRows > kWays && p_.out.row_stride % kSharedSet == 0;
     sums_in_out_ = p_.out.is_plain && !(c_shares_set && p_.k > kDepth<T>);
     by_rows_ = reads_b_ && is_small_b;
+    asks_ahead_ = reads_a_ && has_plain_rows && p_.k <= kMostAhead && p_.m * p_.k > kFarMatrix;
     cut_tiles();
     packs_b_first_ = !reads_b_ && tile_rows_ < p_.m;
     const bool is_thin = reads_b_ && !is_small_b && p_.m <= kThinRows;
@@ -394,6 +399,7 @@ class Gemm {
           pack_panels(copied_b, width_ * sum.depth, col + j, end, k - k0_, sum.depth);
         }
         panels.b = panel_of_b(copied_b + j % group() * sum.depth, col + j, width, k, sum);
+        sum.ahead = asks_ahead_ && j == 0 ? even_part(rows, kRows) * sum.a_row : 0;
         const auto multiply =
             reads_a_ || has_rows_of_a_ ? multiply_panels<T> : multiply_packed_rows<T>;
         multiply(sum, c + j, c_row, rows, width, k > 0);
@@ -458,6 +464,7 @@ class Gemm {
   int64_t depth_, height_, width_;  // of blocks
   int64_t tile_rows_, tile_cols_;
   bool reads_a_, reads_b_;  // where they lie
+  bool asks_ahead_;         // for rows of A, in a tile's first pass over them
   bool by_rows_;            // are tiles cut, before columns
   bool sums_in_out_;        // or in the tile's own memory, until they are finished
   bool packs_b_first_;      // the tiles share it,

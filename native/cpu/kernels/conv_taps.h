@@ -106,6 +106,8 @@ class TapConv {
     const bool is_padded =
         table_[2].lowest < 0 || table_[2].highest + (part_[2] - 1) * in_step >= axes_[2].in;
     is_in_place_ = images_ == 1 && !is_padded && !unrolls_ && row % kPageBytes != 0;
+    asks_ahead_ = is_in_place_ && taps_ == 1 && in_channels_ <= kMostAhead &&
+                  in_.batch * axes_[0].in * axes_[1].in * axes_[2].in * in_channels_ > kFarMatrix;
     // Rows of a whole number of pages would share a cache set: keep them a line apart.
     pitch_ = in_channels_ + (in_channels_ * kSize % 1024 == 0 ? 64 / kSize : 0);
     part_[0] = 1;
@@ -343,6 +345,7 @@ class TapConv {
         for (int64_t i = 0; i < cuts.count; ++i) {
           const int64_t row = cuts.start(i), n = cuts.length(i);
           if (part.images > 1) sum.count = list_taps(part, tile, b, phase, {d, h}, row, n, list);
+          if (asks_ahead_ && panel == part.panel) sum.ahead = n * tile.row;
           run_block(i < cuts.longer ? longer : shorter, sum, line, row, n, cols, part.images);
         }
       }
@@ -410,6 +413,7 @@ class TapConv {
   int64_t part_[kSpace], part_panels_;  // a task's outputs along each axis, and panels
   int64_t parts_[kSpace], panel_parts_, tasks_;
   bool is_in_place_, unrolls_;
+  bool asks_ahead_;  // for the inputs that come next, as a product does
   Unrolling unrolling_;
   T* packed_;
 };

@@ -101,10 +101,12 @@ int describe(ExportedBuffer& exported, PyObject* object, Py_buffer* buffer, int 
   if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && exported.operand.readonly) {
     return refuse("[buffer] the memory is read-only");
   }
+  const bool is_empty = view.size() == 0;
   for (int d = 0; d < view.ndim; ++d) {
     exported.shape[d] = view.shape[d];
-    // The stride of an axis of one element may be anything, also too large for bytes.
-    exported.strides[d] = (view.shape[d] > 1 ? view.strides[d] : 1) * item_size(dtype);
+    // Strides that lead to no element may be anything, also too large for bytes.
+    const bool is_used = view.shape[d] > 1 && !is_empty;
+    exported.strides[d] = (is_used ? view.strides[d] : 1) * item_size(dtype);
   }
   const bool wants_strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
   const bool wants_shape = (flags & PyBUF_ND) == PyBUF_ND;

@@ -15,7 +15,12 @@ constexpr Site kSite{"Sequence", nullptr};
 struct SequenceObject {
   struct Slot {
     int64_t bytes = 0;
+    int64_t item = 1;  // of its widest elements: they lie at multiples of it
     bool written = false;
+
+    bool takes(const void* memory) const {
+      return reinterpret_cast<uintptr_t>(memory) % static_cast<uintptr_t>(item) == 0;
+    }
   };
   std::shared_ptr<Sequence> sequence = std::make_shared<Sequence>();  // loops hold it too
   std::vector<Slot> slots;
@@ -29,7 +34,7 @@ nb::object placeholder(SequenceObject& self, nb::handle slot, nb::handle byte_of
   const DType type = read_dtype(dtype, kSite);
   int64_t bytes;
   if (number < 0 || number >= Sequence::kMaxSlots || offset < 0 || count < 0 ||
-      __builtin_mul_overflow(count, item_size(type), &bytes) ||
+      offset % item_size(type) != 0 || __builtin_mul_overflow(count, item_size(type), &bytes) ||
       __builtin_add_overflow(bytes, offset, &bytes) || bytes >= Sequence::kMaxBytes) {
     raise_value(kSite, "there is no place for %lld elements at byte %lld of slot %lld",
                 static_cast<long long>(count), static_cast<long long>(offset),
@@ -38,6 +43,7 @@ nb::object placeholder(SequenceObject& self, nb::handle slot, nb::handle byte_of
   const auto index = static_cast<size_t>(number);
   if (self.slots.size() <= index) self.slots.resize(index + 1);
   self.slots[index].bytes = std::max(self.slots[index].bytes, bytes);
+  self.slots[index].item = std::max<int64_t>(self.slots[index].item, item_size(type));
   self.slots[index].written |= written;
   return adopt_buffer(
       Buffer(Sequence::address(number, offset), count, type, !written, nullptr, [](void*) {}));
@@ -62,6 +68,10 @@ std::vector<Memory> read_slots(const SequenceObject& self, nb::handle buffers) {
       raise_value(kSite, "expected %lld bytes in slot %zu, got %lld",
                   static_cast<long long>(self.slots[i].bytes), i,
                   static_cast<long long>(buffer.nbytes()));
+    }
+    if (!self.slots[i].takes(buffer.data())) {
+      raise_value(kSite, "the memory of slot %zu does not begin at a multiple of %lld bytes", i,
+                  static_cast<long long>(self.slots[i].item));
     }
     if (self.slots[i].written && buffer.readonly()) {
       raise_value(kSite, "the memory of slot %zu is read-only", i);
@@ -122,22 +132,20 @@ std::vector<LoopPlace> read_places(nb::handle places) {
 
 int64_t bytes_of(const View& view) { return view.size() * item_size(view.dtype); }
 
-// Does every step find the bytes that its slot needs?
-void check_place(const LoopPlace& p, int64_t needed, int64_t steps,
+// Does every step find the bytes that its slot needs, where its elements may lie?
+void check_place(const LoopPlace& p, const SequenceObject::Slot& slot, int64_t steps,
                  const std::vector<Operand>& operands) {
   const auto count = static_cast<int64_t>(operands.size());
-  bool fits = p.view >= 0 && p.view < count && p.first < count && p.bytes >= 0 && p.ring >= 0;
+  bool fits = p.view >= 0 && p.view < count && p.first < count && p.bytes >= 0 && p.ring >= 0 &&
+              p.bytes % slot.item == 0;
   int64_t end;  // of what the last step finds
   fits = fits && !__builtin_mul_overflow(p.bytes, p.ring == 0 ? steps - 1 : 1, &end) &&
-         !__builtin_add_overflow(end, needed, &end);
-  if (fits) {
-    const View& view = operands[static_cast<size_t>(p.view)].view;
-    fits = is_compact(view) && end <= bytes_of(view);
-  }
-  if (fits && p.first >= 0) {
-    const View& first = operands[static_cast<size_t>(p.first)].view;
-    fits = is_compact(first) && needed <= bytes_of(first);
-  }
+         !__builtin_add_overflow(end, slot.bytes, &end);
+  const auto holds = [&](int64_t number, int64_t bytes) {
+    const View& view = operands[static_cast<size_t>(number)].view;
+    return is_compact(view) && bytes <= bytes_of(view) && slot.takes(view.data);
+  };
+  fits = fits && holds(p.view, end) && (p.first < 0 || holds(p.first, slot.bytes));
   if (!fits) raise_value(kLoop, "a slot has no memory of its size at every step");
 }
 
@@ -157,7 +165,7 @@ void run_loop(const SequenceObject& body, nb::handle steps, bool reverse, nb::ha
     raise_value(kLoop, "expected %zu places, got %zu", body.slots.size(), found.size());
   }
   for (size_t s = 0; s < found.size() && count > 0; ++s) {
-    check_place(found[s], body.slots[s].bytes, count, operands);
+    check_place(found[s], body.slots[s], count, operands);
   }
   std::vector<const View*> views;
   for (const Operand& operand : operands) views.push_back(&operand.view);

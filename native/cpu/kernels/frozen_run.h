@@ -28,7 +28,7 @@ struct FrozenCall {
   float* kept;               // kMostKept rows
   void* const* sums;         // of columns, by instruction
   uint32_t streamed;         // outputs, as bits
-  bool is_far;               // Are inputs larger than a core's own cache?
+  bool is_far;               // Are rows beyond a core's own cache? The next one is asked for.
 };
 constexpr int kMostKept = 4;
 
@@ -318,16 +318,17 @@ class FrozenRows {
 
   using Partial = Vec<float>[kCount][kPartial];  // of each instruction's reduction
 
-  // Is there a reduction in this phase, and room for several vectors at a time? With 16 registers,
-  // only where there is little else: then a pass takes as long as its partial reductions need to go
-  // to memory and back. With 32 always: cross entropy of 256 x 384 took 57 us, and takes 53.
-  static constexpr bool kHasManyRegisters = kLanes<float> >= 16;
+  // Is there a reduction in this phase, and room for several vectors at a time? Always with the 32
+  // registers of AVX-512: cross entropy of 256 x 384 took 57 us, and takes 53. Else only where
+  // there is little to compute: then a pass takes as long as its partial reductions need to go to
+  // memory and back.
+  static constexpr bool kHasRoom = kVecBytes == 64;
   template <int phase>
   static constexpr bool reduces_in_groups() {
     bool found = false;
     for (int n = 0; n < kCount; ++n) {
       const bool is_unary = kSchedule.is_needed[phase][n] && kCode[n].opcode == Opcode::unary;
-      if (!kHasManyRegisters && is_unary && is_long(kCode[n].function)) return false;
+      if (!kHasRoom && is_unary && is_long(kCode[n].function)) return false;
       found |= kCode[n].opcode == Opcode::row_reduce && kSchedule.phase[n] == phase;
     }
     return found;
@@ -405,7 +406,7 @@ class FrozenRows {
     });
   }
 
-  // What its first pass will read at a place.
+  // What the next row's first pass will read at a place.
   NEEDLE_INLINE void ask_for_next_row(int64_t at) const {
     for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
       constexpr Line i = kCode[number];
@@ -420,9 +421,8 @@ class FrozenRows {
   NEEDLE_INLINE void compute(Floats* values, int64_t j, const Lanes& lanes) {
     constexpr Line i = kCode[n];
     constexpr int a = i.args[0], b = i.args[1], c = i.args[2];
-    float* const kept = kept_ + kSchedule.keep[n] * length_ + j;
     if constexpr (kSchedule.keep[n] >= 0 && kSchedule.phase[n] < phase) {
-      values[n] = lanes.load(kept);
+      values[n] = lanes.load(kept_at<n>(j));
       return;
     }
     if constexpr (i.opcode == Opcode::load) {
@@ -455,7 +455,12 @@ class FrozenRows {
         lanes.store(to, value<a>(values).lanes);
       }
     }
-    if constexpr (kSchedule.keep[n] >= 0) lanes.store(kept, values[n].lanes);
+    if constexpr (kSchedule.keep[n] >= 0) lanes.store(kept_at<n>(j), values[n].lanes);
+  }
+
+  template <int n>
+  NEEDLE_INLINE float* kept_at(int64_t j) const {
+    return kept_ + kSchedule.keep[n] * length_ + j;
   }
 
   template <int n>

@@ -116,9 +116,9 @@ constexpr int64_t kWays = 8;
 //     2048 x 384 (TN) 87, 1536 x 2048 x 384 92; without the latter, and A packed by each tile, 79
 //     and 88; on two cores 162 and 173 instead of 148 and 168
 constexpr int64_t kPanelsAtOnce = 8, kLinesAhead = 8;
-//     elements of A beyond which it is not in the second-level cache, and of rows that lie close
-//     enough together for the next ones to be asked for (two cores, AVX-512): 25088 x 256 x 64 200,
-//     without 158; 25088 x 256 x 32 196 and 134; but 256 x 25088 x 64 175 and 192
+//     elements of A beyond which it is not in the second-level cache, and of rows that are short
+//     enough for the next ones to be asked for (two cores, AVX-512): 25088 x 256 x 64 200, without
+//     158; 25088 x 256 x 32 196 and 134; but 256 x 25088 x 64 175 and 192
 constexpr int64_t kFarMatrix = int64_t{1} << 18, kMostAhead = 1024;
 //     elements of A that a prologue computes for a tile: half of a second-level cache of 1 MB
 constexpr int64_t kMostComputed = int64_t{1} << 17;
@@ -229,7 +229,7 @@ class Gemm {
     has_rows_of_a_ = length_of(p_.a.col_stride) <= length_of(p_.a.row_stride);
     const bool c_shares_set = kRows > kWays && p_.out.row_stride % kSharedSet == 0;
     sums_in_out_ = p_.out.is_plain && !(c_shares_set && p_.k > kDepth<T>);
-    by_rows_ = reads_b_ && is_small_b;
+    cuts_rows_first_ = reads_b_ && is_small_b;
     asks_ahead_ = reads_a_ && has_plain_rows && p_.k <= kMostAhead && p_.m * p_.k > kFarMatrix;
     cut_tiles();
     packs_b_first_ = !reads_b_ && tile_rows_ < p_.m;
@@ -295,9 +295,11 @@ class Gemm {
     }
     tile_cols_ = even_part(p_.n, sums_in_out_ ? kTileCols : kTileColsApart, width_);
     while (!is_enough(ceil_div(p_.m, tile_rows_) * ceil_div(p_.n, tile_cols_))) {
-      if (tile_cols_ <= width_ && tile_rows_ <= height_) return;
-      const bool cuts_rows = by_rows_ && tile_rows_ >= 2 * height_;
-      if (tile_cols_ > width_ && !cuts_rows && (tile_cols_ > tile_rows_ || has_all_rows())) {
+      const bool has_rows = tile_rows_ > height_, has_cols = tile_cols_ > width_;  // to be cut
+      if (!has_rows && !has_cols) return;
+      const bool keeps_cols = cuts_rows_first_ && tile_rows_ >= 2 * height_;
+      const bool is_wide = tile_cols_ > tile_rows_ || has_all_rows();
+      if (has_cols && !keeps_cols && (is_wide || !has_rows)) {
         tile_cols_ = even_part(tile_cols_, tile_cols_ / 2, width_);
       } else {
         tile_rows_ = even_part(tile_rows_, tile_rows_ / 2, height_);
@@ -464,8 +466,8 @@ class Gemm {
   int64_t depth_, height_, width_;  // of blocks
   int64_t tile_rows_, tile_cols_;
   bool reads_a_, reads_b_;  // where they lie
-  bool asks_ahead_;         // for rows of A, in a tile's first pass over them
-  bool by_rows_;            // are tiles cut, before columns
+  bool asks_ahead_;         // for rows of A, while a tile's first panel of B meets those before
+  bool cuts_rows_first_;    // into tiles, then columns
   bool sums_in_out_;        // or in the tile's own memory, until they are finished
   bool packs_b_first_;      // the tiles share it,
   bool packs_a_first_;      // and this

@@ -147,7 +147,7 @@ class ElementwiseRun {
       at[k] = walk_.data[k] + first * walk_.steps(k).col * walk_.item[k];
     }
     const int64_t length = min_of(size, walk_.cols() - first);
-    frozen_({p_, at, row_bytes, length, length, nullptr, nullptr, streamed_, true}, 0, 1);
+    frozen_({p_, at, row_bytes, length, length, nullptr, nullptr, streamed_, false}, 0, 1);
   }
 
   const TileProgram& p_;

@@ -315,6 +315,7 @@ void check_matmuls() {
       check_matmul(dtype, layout, 3, 17, 5);
       check_matmul(dtype, layout, 65, 130, 49);
     }
+    check_matmul(DType::f64, layout, 12, 2000, 12);   // a block, and work for two tasks
     check_matmul(DType::f32, layout, 450, 170, 910);  // as AMX takes them
     check_matmul(DType::bf16, layout, 520, 130, 260);
   }

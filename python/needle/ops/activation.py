@@ -13,7 +13,7 @@ from ..ndarray import functions as F
 from .common import check_tensor
 from .compare import greater, where
 from .fused import FusedOp
-from .reduce import averaged
+from .reduce import in_floats
 from .unary import erf, exp, sigmoid, square, tanh
 
 ROOT_HALF = math.sqrt(0.5)
@@ -66,7 +66,7 @@ class Gelu(TensorOp):
     elementwise = True
 
     def compute(self, x: Any) -> Any:
-        return F.run(gelu_program, F.cast(x, averaged(x.dtype)))
+        return F.run(gelu_program, in_floats(x))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         return GeluGradient()(out_grad, node.inputs[0])
@@ -93,7 +93,7 @@ class GeluTanh(TensorOp):
     elementwise = True
 
     def compute(self, x: Any) -> Any:
-        return F.run(gelu_tanh, F.cast(x, averaged(x.dtype)))
+        return F.run(gelu_tanh, in_floats(x))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         return GeluTanhGradient()(out_grad, node.inputs[0])
@@ -127,7 +127,7 @@ class Silu(TensorOp):
     elementwise = True
 
     def compute(self, x: Any) -> Any:
-        return F.run(silu_program, F.cast(x, averaged(x.dtype)))
+        return F.run(silu_program, in_floats(x))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         return SiluGradient()(out_grad, node.inputs[0])
@@ -169,7 +169,7 @@ class LeakyRelu(TensorOp):
         self.slope = slope
 
     def compute(self, x: Any) -> Any:
-        return F.run(leaky_relu_program(self.slope), F.cast(x, averaged(x.dtype)))
+        return F.run(leaky_relu_program(self.slope), in_floats(x))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         return where(greater(node.inputs[0], 0), out_grad, out_grad * self.slope)

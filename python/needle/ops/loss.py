@@ -30,7 +30,7 @@ from .common import check_tensor, fit, lies_with
 from .compare import equal, not_equal, where
 from .fused import FusedOp
 from .indexing import NOT_WHOLE, gather, ids_of, scatter_add
-from .reduce import accumulator, averaged
+from .reduce import accumulator, in_floats
 from .softmax import logsoftmax, softmax
 from .unary import log as log_of
 
@@ -58,7 +58,7 @@ class CrossEntropy(TensorOp):
         self.axis = axis
 
     def compute(self, x: Any, ids: Any) -> Any:
-        x = F.cast(x, averaged(x.dtype))
+        x = in_floats(x)
         ids = _with_axis(ids, self.axis)
         zero = _zero_for(x, ids, self.axis)
         return F.squeeze(F.run(log_total, x, ids, zero, axes=(self.axis,)), (self.axis,))
@@ -95,7 +95,7 @@ class MeanCrossEntropy(TensorOp):
         self.ignored = ignored
 
     def compute(self, x: Any, ids: Any) -> Any:
-        x = F.cast(x, averaged(x.dtype))
+        x = in_floats(x)
         mean, self.statistics = _mean_cross_entropy(x, ids, self.axis, self.ignored)
         return mean
 

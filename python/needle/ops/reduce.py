@@ -30,6 +30,11 @@ def averaged(dtype: Any) -> DType:
     return dtype if dtype.is_floating else float64
 
 
+def in_floats(a: Any) -> Any:
+    """An array in the type of a mean: itself if it holds floats."""
+    return a if dtype_of(a.dtype).is_floating else F.cast(a, float64)
+
+
 def accumulator(dtype: Any) -> DType:
     """The type in which sums on the way to a result are kept: float32 for the half types."""
     dtype = averaged(dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ..autograd import Tensor, TensorOp
 from ..backend.program import (
@@ -23,7 +23,7 @@ from ..ndarray import functions as F, layout
 from .common import check_tensor, fit, one_of
 from .compare import equal, where
 from .fused import FusedOp
-from .reduce import Axes, Reduction, averaged, over_axes
+from .reduce import Axes, Reduction, in_floats, over_axes
 
 
 @program
@@ -75,7 +75,7 @@ class LogSumExp(Reduction):
 
     def compute(self, a: Any) -> Any:
         axes = self.reduced(len(a.shape))
-        result = F.run(log_sum_exp, F.cast(a, averaged(a.dtype)), axes=axes)
+        result = F.run(log_sum_exp, in_floats(a), axes=axes)
         return result if self.keepdims else F.squeeze(result, axes)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -106,20 +106,23 @@ logsumexp = over_axes(LogSumExp, "logsumexp", "log(sum(exp(a))) over axes, witho
 class Normalizer(TensorOp):
     """Over an axis, or several; a 0-d tensor is a single element"""
 
+    name: ClassVar[str]
+
     def __init__(self, axis: int | Sequence[int] = -1):
         self.axis = axis
 
     def axes(self, ndim: int) -> tuple[int, ...]:
         """The axes, from 0."""
-        name = type(self).__name__.lower()  # softmax, logsoftmax
-        return layout.normalize_axes(self.axis, ndim, name) if ndim else ()
+        return layout.normalize_axes(self.axis, ndim, self.name) if ndim else ()
 
 
 class LogSoftmax(Normalizer):
     """y_i = x_i - ln Σ e^x_j,  dx_i = g_i - e^y_i Σ g_j"""
 
+    name = "logsoftmax"
+
     def compute(self, a: Any) -> Any:
-        return F.run(log_softmax, F.cast(a, averaged(a.dtype)), axes=self.axes(len(a.shape)))
+        return F.run(log_softmax, in_floats(a), axes=self.axes(len(a.shape)))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
@@ -142,8 +145,10 @@ class LogSoftmaxGradient(FusedOp):
 class Softmax(Normalizer):
     """y_i = e^x_i / Σ e^x_j,  dx_i = y_i (g_i - Σ g_j y_j)"""
 
+    name = "softmax"
+
     def compute(self, a: Any) -> Any:
-        return F.run(softmax_program, F.cast(a, averaged(a.dtype)), axes=self.axes(len(a.shape)))
+        return F.run(softmax_program, in_floats(a), axes=self.axes(len(a.shape)))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
@@ -164,8 +169,9 @@ class SoftmaxGradient(FusedOp):
         return weighted - weighted.sum(self.axes, keepdims=True) * y
 
 
-def _axis(op: str, *given: Any) -> Any:
-    axis = one_of(op, *given)
+def _axis(op: str, axes: Any, axis: Any, dim: Any) -> Any:
+    if axes is not None or dim is not None:
+        axis = one_of(op, axes, axis, dim)
     return -1 if axis is None else axis
 
 

@@ -174,3 +174,9 @@ def test_dlpack_with_torch_both_ways():
     handle, shape, strides, name = _native.from_dlpack(torch.utils.dlpack.to_dlpack(source))
     assert (name, shape, strides) == ("int64", (3, 2), (1, 3))
     assert Array(handle, shape, strides).numpy().tolist() == source.tolist()
+
+
+def test_strides_that_lead_to_no_element_may_be_anything():
+    empty = Array(blank((1,))._handle, (3, 0), (2**62, 1))
+    shown = memoryview(Exporting(empty))
+    assert shown.shape == (3, 0) and shown.strides == (4, 4)

@@ -226,3 +226,22 @@ def test_lanes_come_one_after_the_other():
     sequence.side_by_side([[0], [1]])
     with pytest.raises(ValueError, match="not lanes"):
         sequence.side_by_side([[1], [2]])
+
+
+@pytest.mark.parametrize("step, start", [(1, 0), (6, 0), (4, 1)])
+def test_a_loop_refuses_memory_that_its_elements_cannot_lie_in(step, start):
+    body = _native.Sequence()
+    x = placeholder(body, 0, (4,))
+    body.start()
+    try:
+        _native.fill(x, 1.0)
+    finally:
+        body.stop()
+    memory = Array(blank((65,), "uint8")._handle, (64,), (1,), start)
+    with pytest.raises(ValueError, match="no memory of its size at every step"):
+        _native.run_loop(body, 3, False, ((-1, 0, step, 0),), (memory,), ())
+
+
+def test_a_placeholder_lies_at_a_multiple_of_its_elements():
+    with pytest.raises(ValueError, match="at byte 2 of slot 0"):
+        _native.Sequence().placeholder(0, 2, 4, "float32", True)

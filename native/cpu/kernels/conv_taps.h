@@ -345,7 +345,10 @@ class TapConv {
         for (int64_t i = 0; i < cuts.count; ++i) {
           const int64_t row = cuts.start(i), n = cuts.length(i);
           if (part.images > 1) sum.count = list_taps(part, tile, b, phase, {d, h}, row, n, list);
-          if (asks_ahead_ && panel == part.panel) sum.ahead = n * tile.row;
+          if (asks_ahead_ && panel == part.panel && sum.count > 0) {
+            const T* const next = list->a + (row + n) * tile.row;
+            sum.ahead = {reinterpret_cast<const char*>(next), tile.row * kSize, 64};
+          }
           run_block(i < cuts.longer ? longer : shorter, sum, line, row, n, cols, part.images);
         }
       }

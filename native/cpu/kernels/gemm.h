@@ -16,27 +16,12 @@
 
 #include "brgemm.h"
 #include "epilogue.h"
-#include "transpose.h"
-#include "widen.h"
+#include "pack.h"
 #include "workspace.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
 namespace {
-
-// A matrix of any layout, whose elements are computed in T; strides in bytes.
-template <class T>
-struct Matrix {
-  const char* data;
-  int64_t row_stride, col_stride;
-  Source<T> source;
-  DType dtype;  // as stored
-
-  const char* at(int64_t row, int64_t col) const {
-    return data + row * row_stride + col * col_stride;
-  }
-  Matrix transposed() const { return {data, col_stride, row_stride, source, dtype}; }
-};
 
 template <class T>
 struct Result {
@@ -112,77 +97,14 @@ constexpr int64_t kFewUses = 64;           // and for so few rows or cols; but f
 //     1024 x 768 x 3072 107, in place 98
 constexpr int64_t kSharedSets = 2048, kSharedSetsOfA = 512, kSharedSet = 4096;
 constexpr int64_t kWays = 8;
-//     panels that a task packs, and how many of B's rows and A's columns ahead it asks for: 384 x
-//     2048 x 384 (TN) 87, 1536 x 2048 x 384 92; without the latter, and A packed by each tile, 79
-//     and 88; on two cores 162 and 173 instead of 148 and 168
-constexpr int64_t kPanelsAtOnce = 8, kLinesAhead = 8;
+//     What tiles copy next is asked for while they multiply (one core, AVX-512): 128 x 640 x 10000
+//     (TN) 104, without 96; 2048 cubed 102 and 94
 //     elements of A beyond which it is not in the second-level cache, and of rows that are short
 //     enough for the next ones to be asked for (two cores, AVX-512): 25088 x 256 x 64 200, without
 //     158; 25088 x 256 x 32 196 and 134; but 256 x 25088 x 64 175 and 192
 constexpr int64_t kFarMatrix = int64_t{1} << 18, kMostAhead = 1024;
 //     elements of A that a prologue computes for a tile: half of a second-level cache of 1 MB
 constexpr int64_t kMostComputed = int64_t{1} << 17;
-
-// to[k * cols + j] = element k, j of B
-template <class T>
-void pack_panel(T* to, const Matrix<T>& b, int64_t k0, int64_t depth, int64_t col, int64_t cols) {
-  constexpr int64_t kSize = sizeof(T), kWidth = block_cols<T>(kRows);
-  const char* from = b.at(k0, col);
-  if (b.source.is_plain && b.col_stride == kSize && cols == kWidth) {
-    for (int64_t k = 0; k < depth; ++k, to += kWidth, from += b.row_stride) {
-      __builtin_memcpy(to, from, kWidth * kSize);
-    }
-  } else if (b.source.is_plain && b.row_stride == kSize) {
-    transpose(to, cols, from, b.col_stride, cols, depth);
-  } else if (length_of(b.col_stride) < length_of(b.row_stride)) {
-    const auto widen_rows = [&](auto tag) {
-      using E = typename decltype(tag)::type;
-      for (int64_t k = 0; k < depth; ++k, to += kWidth, from += b.row_stride) {
-        for (int64_t j = 0; j < kWidth; j += kLanes<T>) {
-          store(to + j, widened(reinterpret_cast<const E*>(from) + j));
-        }
-      }
-    };
-    if (cols == kWidth && with_widened<T>(b.dtype, b.col_stride, widen_rows)) return;
-    for (int64_t k = 0; k < depth; ++k) {
-      b.source.load(to + k * cols, from + k * b.row_stride, b.col_stride, cols);
-    }
-  } else {
-    constexpr int64_t kStretch = 64;
-    T columns[block_cols<T>(1) * kStretch];
-    for (int64_t k = 0; k < depth; k += kStretch) {
-      const int64_t n = min_of(kStretch, depth - k);
-      for (int64_t j = 0; j < cols; ++j) {
-        b.source.load(columns + j * kStretch, from + k * b.row_stride + j * b.col_stride,
-                      b.row_stride, n);
-      }
-      const char* const loaded = reinterpret_cast<const char*>(columns);
-      transpose(to + k * cols, cols, loaded, kStretch * kSize, cols, n);
-    }
-  }
-}
-
-inline void prefetch(const char* from, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
-}
-
-// to[i / kRows * kRows * depth + k * kRows + i % kRows] = element i, k of A, for rows from `from`;
-// one k after the other, since that is how such an A lies in memory
-template <class T>
-void pack_rows(T* to, const Matrix<T>& a, const char* from, int64_t rows, int64_t depth) {
-  const bool is_plain = a.source.is_plain && a.row_stride == sizeof(T);
-  for (int64_t k = 0; k < depth; ++k, from += a.col_stride, to += kRows) {
-    T* panel = to;
-    int64_t i = 0;
-    if (is_plain) prefetch(from + kLinesAhead * a.col_stride, rows * sizeof(T));
-    for (; is_plain && i + kRows <= rows; i += kRows, panel += kRows * depth) {
-      __builtin_memcpy(panel, from + i * sizeof(T), kRows * sizeof(T));
-    }
-    for (; i < rows; i += kRows, panel += kRows * depth) {
-      a.source.load(panel, from + i * a.row_stride, a.row_stride, min_of(kRows, rows - i));
-    }
-  }
-}
 
 // multiply_panels for rows of A that pack_rows has packed.
 template <class T>
@@ -198,9 +120,11 @@ void multiply_packed_rows(const PanelSum<T>& sum, T* c, int64_t c_row, int64_t r
     int64_t i = 0;
     for (; i + kRows <= rows; i += kRows, panels.a += kRows * sum.depth) {
       kernel(part, 0, j, c + i * c_row + j, c_row, accumulate);
+      part.ahead.next_block();
     }
     if (i == rows) continue;
     block_kernel<T>(rows - i, width)(part, 0, j, c + i * c_row + j, c_row, accumulate);
+    part.ahead.next_block();
   }
 }
 
@@ -259,11 +183,12 @@ class Gemm {
   }
 
  private:
-  static constexpr int64_t kSize = sizeof(T);
+  static constexpr int64_t kSize = sizeof(T), kLine = 64 / kSize;
 
   int64_t tiles_down() const { return ceil_div(p_.m, tile_rows_); }
 
-  int64_t group() const { return kPanelsAtOnce * width_; }
+  // Columns of panels that are packed at once: kRows lines of memory, which a block asks for.
+  int64_t group() const { return max_of(1, kRows * kLine / width_) * width_; }
 
   // How much of k a tile copies of A's rows at once: a block; a prologue computes all of it, as
   // reading parts of rows from memory takes longer (32768 x 384 x 16, two cores, 5.7 ms; 3.8).
@@ -401,7 +326,9 @@ class Gemm {
           pack_panels(copied_b, width_ * sum.depth, col + j, end, k - k0_, sum.depth);
         }
         panels.b = panel_of_b(copied_b + j % group() * sum.depth, col + j, width, k, sum);
-        sum.ahead = asks_ahead_ && j == 0 ? even_part(rows, kRows) * sum.a_row : 0;
+        sum.ahead = j == 0       ? next_rows_of_a(row, rows, k, a_size > 0 && prologue_ == nullptr)
+                    : b_size > 0 ? next_panels_of_b(rows, col, cols, j, k)
+                                 : Ahead{};
         const auto multiply =
             reads_a_ || has_rows_of_a_ ? multiply_panels<T> : multiply_packed_rows<T>;
         multiply(sum, c + j, c_row, rows, width, k > 0);
@@ -417,6 +344,32 @@ class Gemm {
     for (int64_t i = 0; i < rows; ++i) {
       p_.out.store(out + i * p_.out.row_stride, p_.out.col_stride, c + i * cols, cols);
     }
+  }
+
+  // What blocks of the first panel ask for: rows of A that lie next, or that are copied for the
+  // next block of k.
+  Ahead next_rows_of_a(int64_t row, int64_t rows, int64_t k, bool is_copied) const {
+    const int64_t height = even_part(rows, kRows), step = p_.a.row_stride;
+    if (asks_ahead_) {
+      row += height;
+    } else if (is_copied && has_rows_of_a_ && k + depth_ < k0_ + span_) {
+      k += depth_;
+    } else {
+      return {};
+    }
+    return {p_.a.at(row, k), step, 64, height * step, ceil_div(rows, height)};
+  }
+
+  // And those of the panel at `j` of others: rows of the panels of B that the tile packs next.
+  Ahead next_panels_of_b(int64_t rows, int64_t col, int64_t cols, int64_t j, int64_t k) const {
+    if (!p_.b.source.is_plain || p_.b.col_stride != kSize) return {};
+    const int64_t panel = j % group() / width_ - 1, next = (j / group() + 1) * group();
+    if (next >= cols) k += depth_;
+    const int64_t blocks = ceil_div(rows, even_part(rows, kRows)), share = ceil_div(depth_, kLine);
+    const int64_t done = panel * blocks * share, left = min_of(depth_, k0_ + span_ - k) - done;
+    if (panel < 0 || left <= 0) return {};
+    const int64_t step = p_.b.row_stride, at = next < cols ? col + next : col;
+    return {p_.b.at(k + done, col0_ + at), 64, step, share * step, ceil_div(left, share)};
   }
 
   // Where they lie; or copied, row after row if they are rows in memory, else kRows at a time.

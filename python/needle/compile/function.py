@@ -6,6 +6,7 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Hashable
+from types import MethodType
 from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -23,6 +24,7 @@ from .trace import ArgumentType, is_tracing, lock, trace
 
 F = TypeVar("F", bound=Callable[..., Any])
 ENABLED = config.JIT != "off" and config.BACKEND == "nd"
+METHODS = "_compiled_methods"  # where an object keeps its own
 MANY_TRACES = 8  # from here on a function is said to retrace often
 
 
@@ -101,6 +103,18 @@ class Call:
         return kind
 
 
+class Methods:
+    """The compiled methods of one object, by the function in its class. A copy of the object has
+    its own."""
+
+    def __init__(self, owner: Any = None):
+        self.owner = owner
+        self.bound: dict[Jitted, Jitted] = {}
+
+    def __reduce__(self) -> Any:
+        return Methods, ()
+
+
 class Jitted:
     """A function that is traced once per kind of arguments, and then runs as one native call.
 
@@ -126,12 +140,20 @@ class Jitted:
         self._last_key: Hashable = None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As a method: one set of programs per object."""
+        """As a method: one set of programs per object. Classes, and objects without a `__dict__`,
+        are a fixed argument."""
         if instance is None:
             return self
-        bound = Jitted(self._function.__get__(instance, owner), self._fuse, self._axes)
-        instance.__dict__[self._function.__name__] = bound
-        return bound
+        fields = getattr(instance, "__dict__", None)
+        if not isinstance(fields, dict):
+            return MethodType(self, instance)
+        methods = fields.get(METHODS)
+        if methods is None or methods.owner is not instance:
+            methods = fields[METHODS] = Methods(instance)
+        if self not in methods.bound:
+            function = self._function.__get__(instance, owner)
+            methods.bound[self] = Jitted(function, self._fuse, self._axes)
+        return methods.bound[self]
 
     def __reduce__(self) -> Any:
         """Copies and pickles have no programs: a method is found on its object, a function by its

@@ -594,6 +594,7 @@ def test_retracing_often_warns_with_the_reason():
             f(ndl.zeros(n))
     assert len(caught) == 1
     assert "float32(9,) instead of float32(8,)" in str(caught[0].message)
+    assert caught[0].filename == __file__
 
 
 def test_nested_functions_become_one_program():

@@ -227,7 +227,7 @@ class Jitted:
             why = f"its arguments differ: {_difference(key, self._last_key)}"
         name = getattr(self._function, "__qualname__", "function")
         message = f"[jit] {name} is traced for the {self._misses}th time: {why}."
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warnings.warn(message, RuntimeWarning, stacklevel=5)
 
     def cache_info(self) -> CacheInfo:
         """Hits, misses (traces), and programs that are kept."""

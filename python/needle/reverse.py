@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .autograd import Value
 
 
-class _Freed(Op):
+class Freed(Op):
     """What made a value that a backward pass has freed."""
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
@@ -55,7 +55,7 @@ def compute_gradient_of_variables(
         else:
             node.grad = grad if node.op is not None else in_own_memory(grad, taken)
 
-    freed = None if retain_graph else _Freed()
+    freed = None if retain_graph else Freed()
     propagate([output_tensor], [out_grad], store, create_graph=create_graph, freed=freed)
 
 

@@ -690,6 +690,41 @@ def test_gradients_are_computed_inside():
         assert not f(x).requires_grad
 
 
+@pytest.mark.parametrize(
+    "differentiate",
+    [
+        lambda f, x: ndl.grad(f)(x),
+        lambda f, x: ndl.vjp(f, x)[1](ndl.tensor(1.0)),
+        lambda f, x: ndl.jvp(f, (x,), (x,)),
+        lambda f, x: ndl.hessian(f)(x),
+        lambda f, x: ndl.grad(lambda x: ndl.jit(lambda: f(x))())(x),
+        lambda f, x: ndl.checkpoint(f, x).backward(),
+    ],
+)
+@pytest.mark.parametrize("f", [lambda x, w: (w * x).sum(), lambda x, w: x])
+def test_transforms_of_compiled_functions_are_refused(f, differentiate):
+    w, x = ndl.tensor(2.0, requires_grad=True), ndl.tensor(3.0, requires_grad=True)
+    with pytest.raises(ndl.TraceError, match="inside of the function"):
+        differentiate(ndl.jit(lambda x: f(x, w)), x)
+
+
+def test_results_do_not_keep_those_of_earlier_calls():
+    w = ndl.tensor([2.0], requires_grad=True)
+    f = ndl.jit(lambda x: w * x)
+    first = last = f(ndl.ones(1))
+    for _ in range(5):
+        last = f(last)
+    assert first.inputs == last.inputs == (w,)
+
+    @ndl.jit
+    def step(x):
+        loss = (w * x).sum()
+        loss.backward(create_graph=False)
+        return loss
+
+    assert not step(ndl.ones(1)).inputs
+
+
 def test_functions_run_as_they_are_when_compiling_is_off():
     code = """
 import needle as ndl

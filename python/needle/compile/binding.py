@@ -97,6 +97,13 @@ class Binding:
         self.can_clash = bool(self.writes_in_place or trace.without_grad or trace.changed)
         self.results = leaves(trace.result)
         self.is_single = not isinstance(trace.result, (dict, tuple, list, TensorTuple))
+        wanted = zip(self.known.tensors, self.known.wanted, strict=True)
+        self.sources = _roots([tensor for tensor, is_wanted in wanted if is_wanted])
+        self.recorded = [
+            o.target
+            for o in trace.outputs
+            if o.kind == RESULT and o.requires_grad and not o.is_freed
+        ]
         self.seen = -1  # changes of what is known that the template has
         self._sort_outputs()
 
@@ -244,7 +251,18 @@ class Binding:
                 autograd.after_write(cell.tensor())
         for tensor in trace.cleared:
             set_grad(tensor, None)
+        self._link(results, originals)
         return results[0] if self.is_single else with_leaves(trace.result, results)
+
+    def _link(self, results: list[Any], originals: list[Any]) -> None:
+        """Let results lead to what they were computed from: who asks for the gradient by that is
+        told that there is none."""
+        if not self.recorded:
+            return
+        given = [x for x in originals if isinstance(x, Tensor) and x.requires_grad]
+        sources = _roots([*given, *self.sources]) if given else self.sources
+        for i in self.recorded:
+            results[i].inputs, results[i]._stamp = sources, autograd.next_stamp()
 
     def _give(
         self, i: int, output: Output, array: NDArray, results: list[Any], originals: list[Any]
@@ -290,6 +308,13 @@ def as_result(array: NDArray, output: Output) -> Any:
     if output.requires_grad:
         result.op = Compiled()
     return result
+
+
+def _roots(tensors: list[Any]) -> tuple[Any, ...]:
+    """What the tensors were computed from by other compiled functions: no chain of results, which
+    would keep all of them."""
+    found = [x.inputs if isinstance(x.op, Compiled) else (x,) for x in tensors]
+    return tuple({id(x): x for group in found for x in group}.values())
 
 
 def write_argument(original: Any, array: NDArray) -> None:

@@ -17,6 +17,7 @@ from ..dtype import DType
 from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import Shape, compact_strides
+from ..reverse import Freed
 from ..tree import map_leaves
 from .breaks import breaking
 from .graph import INPUT, Graph, Operand, Value, whole
@@ -56,6 +57,7 @@ class Output:
     device: Any
     is_tensor: bool = True
     requires_grad: bool = False
+    is_freed: bool = False  # has a backward pass taken its history apart?
     state: State | None = None  # what it replaces (DATA)
     home: bool = False  # may it be computed in that memory?
 
@@ -246,6 +248,7 @@ def _results(out: Any, recording: Recording) -> tuple[list[Output], Any]:
         outputs.append(_output(RESULT, position, data, recording))
         outputs[-1].is_tensor = is_tensor
         outputs[-1].requires_grad = isinstance(leaf, Tensor) and leaf.requires_grad
+        outputs[-1].is_freed = isinstance(leaf, Tensor) and isinstance(leaf.op, Freed)
         return None
 
     return outputs, map_leaves(take, out)

@@ -408,6 +408,38 @@ def test_writing_in_place_is_seen_by_all_views():
     assert w.tolist() == view.tolist() == [7.0, 8.0, 9.0]
 
 
+def test_tensors_that_come_to_share_written_memory_trace_again():
+    a, b = ndl.zeros(3), ndl.ones(3)
+
+    def f(x):
+        before = b * 2
+        a[0] = x
+        return before + 1, b + 1
+
+    compiled = ndl.jit(f)
+    compiled(ndl.tensor(1.0))
+    b.data = a.data
+    for x in (5.0, 7.0):
+        former, found = a.tolist(), compiled(ndl.tensor(x))
+        assert found[0].tolist() == [2 * v + 1 for v in former]
+        assert found[1].tolist() == [x + 1, 1.0, 1.0] and a.tolist() == [x, 0.0, 0.0]
+    assert compiled.cache_info().misses == 2
+
+
+def test_a_program_for_shared_memory_is_not_used_when_it_is_apart():
+    layer = nn.Dropout(0.0)
+    a = ndl.ones(2)
+    b = a.detach()
+    f = ndl.jit(lambda x: a * x + b if layer.training else a * x - b)
+    x = ndl.ones(2)
+    assert f(x).tolist() == [2.0, 2.0]
+    b.data = ndl.ones(2) * 10
+    layer.eval()
+    assert f(x).tolist() == [-9.0, -9.0]
+    layer.train()
+    assert f(x).tolist() == [11.0, 11.0]
+
+
 def test_state_can_be_swapped():
     a, b = ndl.tensor([1.0]), ndl.tensor([2.0])
 

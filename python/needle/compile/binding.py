@@ -33,6 +33,7 @@ class Known:
         self.cells = [cell for state in trace.states for cell in state.cells]
         self.arrays = [array for state in trace.states for array in state.arrays]
         self.layouts = [layout_of(array) for array in self.arrays]
+        self.writes_in_place = any(state.is_mutated for state in trace.states)
         self.groups: list[range] = []  # those that share memory
         start = 0
         for state in trace.states:
@@ -52,7 +53,7 @@ class Known:
             return True
         if [tensor.requires_grad for tensor in tensors] != self.wanted:
             return False
-        changed = False
+        changed: dict[int, NDArray] = {}
         for i, owner in enumerate(self.owners):
             tensor = grad_of(self.cells[i].owner) if owner is None else owner
             array = None if tensor is None else data_of(tensor)
@@ -60,10 +61,22 @@ class Known:
                 continue
             if not isinstance(array, NDArray) or layout_of(array) != self.layouts[i]:
                 return False
+            changed[i] = array
+        if not changed:
+            return True
+        if not self._share_alike([changed.get(i, array) for i, array in enumerate(arrays)]):
+            return False
+        for i, array in changed.items():
             arrays[i] = array
-            changed = True
-            self.changes += 1
-        return not changed or all(len({id(arrays[i]._handle) for i in g}) == 1 for g in self.groups)
+        self.changes += 1
+        return True
+
+    def _share_alike(self, arrays: list[NDArray]) -> bool:
+        """Do those that shared memory share it still? Where memory is written in place, others must
+        not have come to share it."""
+        memory = [{id(arrays[i]._handle) for i in group} for group in self.groups]
+        apart = len(set().union(*memory)) == len(memory)
+        return all(len(m) == 1 for m in memory) and (apart or not self.writes_in_place)
 
 
 class Binding:

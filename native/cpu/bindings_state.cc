@@ -49,9 +49,13 @@ PyObject* hold_arrays(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
+bool is_foreign(PyObject* handle) {
+  return is_buffer(handle) && buffer_of(handle, {"state", nullptr}).is_foreign();
+}
+
 // take_homes(homes, arrays, buffers) with homes (slot, place, references): puts the memory of the
-// array at each place into its slot if only a tensor and the list have the array, and only so many
-// have its memory. Gives the positions of the other homes.
+// array at each place into its slot if only a tensor and the list have the array, only so many have
+// its memory, and it is none of someone else's. Gives the positions of the other homes.
 PyObject* take_homes(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=] {
     check_lists(arguments, count, 3);
@@ -67,7 +71,8 @@ PyObject* take_homes(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
       const Py_ssize_t references =
           read_int(PyTuple_GET_ITEM(home, 2), {"state", nullptr}, "a count");
       const bool has_memory = fields != nullptr && fields->handle != nullptr;
-      if (has_memory && Py_REFCNT(array) == 2 && Py_REFCNT(fields->handle) == references) {
+      const bool is_ours = has_memory && !is_foreign(fields->handle);
+      if (is_ours && Py_REFCNT(array) == 2 && Py_REFCNT(fields->handle) == references) {
         put(buffers, PyTuple_GET_ITEM(home, 0), fields->handle);
       } else {
         seen.append(nb::int_(i));

@@ -42,12 +42,11 @@ class Buffer {
   DType dtype() const { return dtype_; }
   int64_t nbytes() const { return size_ * item_size(dtype_); }
   bool readonly() const { return readonly_; }
+  bool is_foreign() const { return release_ != nullptr; }  // memory of someone else
 
   // A number that no other buffer has, and another one after each write: what was made of the
   // elements at that number is still right. Memory that others can write has a new one each time.
-  uint64_t version() const {
-    return is_exposed_ || release_ != nullptr ? next_version() : version_;
-  }
+  uint64_t version() const { return is_exposed_ || is_foreign() ? next_version() : version_; }
   void note_write() { version_ = next_version(); }
   void expose() { is_exposed_ = true; }
 

@@ -440,6 +440,23 @@ def test_a_program_for_shared_memory_is_not_used_when_it_is_apart():
     assert f(x).tolist() == [11.0, 11.0]
 
 
+@pytest.mark.parametrize("is_writable", [True, False])
+def test_memory_of_others_is_not_written(is_writable):
+    theirs = np.ones(2, np.float32)
+    theirs.flags.writeable = is_writable
+    w = ndl.from_dlpack(theirs)
+
+    @ndl.jit
+    def double():
+        w.data = w * 2
+
+    double()
+    memory = w.realize_cached_data()._handle.ptr()
+    double()
+    assert w.tolist() == [4.0, 4.0] and theirs.tolist() == [1.0, 1.0]
+    assert w.realize_cached_data()._handle.ptr() == memory  # its own by now
+
+
 def test_state_can_be_swapped():
     a, b = ndl.tensor([1.0]), ndl.tensor([2.0])
 

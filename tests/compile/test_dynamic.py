@@ -104,6 +104,16 @@ def test_branches_on_the_size_are_seen():
     assert info.misses == 4 and info.resized == 2  # below 10 each size is traced
 
 
+def test_whether_a_size_is_zero_is_seen():
+    @ndl.jit(dynamic=0)
+    def f(x):
+        return x * 2 if x.shape[0] - 5 else x * 3
+
+    for n, factor in ((20, 2), (7, 2), (5, 3), (8, 2)):
+        assert f(ndl.ones(n)).sum().item() == factor * n
+    assert f.cache_info()[1:] == (2, 4, 2)
+
+
 @pytest.mark.parametrize(
     "leak",
     [
@@ -114,6 +124,8 @@ def test_branches_on_the_size_are_seen():
         lambda x: x * len(x),
         lambda x: x * int(x.shape[0]),
         lambda x: x * (x.shape[0] // 2),
+        lambda x: x * (x.shape[0] & 1024),
+        lambda x: x * abs(x.shape[0] - 2),
     ],
 )
 def test_sizes_that_become_numbers_are_refused(leak):

@@ -84,6 +84,12 @@ class Size(int):
 
     __radd__, __rmul__ = __add__, __mul__
 
+    def __bool__(self) -> bool:
+        result = int.__bool__(self)
+        if _is_user():
+            guards.add(Guard(operator.ne, self.slope, self.shift, 0, result))
+        return result
+
     def __hash__(self) -> int:
         return _left(self, "a key") if _is_user() else int.__hash__(self)
 
@@ -122,18 +128,20 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(Size, f"__{_name}__", _comparing(_name))
 for _name in (
     "truediv",
-    "rtruediv",
     "floordiv",
-    "rfloordiv",
     "mod",
-    "rmod",
     "pow",
-    "rpow",
     "divmod",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
 ):
+    for _side in ("", "r"):
+        setattr(Size, f"__{_side}{_name}__", _refusing(f"__{_side}{_name}__"))
+for _name in ("float", "int", "neg", "pos", "abs", "invert", "round"):
     setattr(Size, f"__{_name}__", _refusing(f"__{_name}__"))
-for _name in ("__float__", "__int__", "__neg__", "__round__"):
-    setattr(Size, _name, _refusing(_name))
 
 
 def as_sizes(shape: tuple[int, ...], n: int) -> tuple[int, ...]:

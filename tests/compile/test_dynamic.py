@@ -160,6 +160,53 @@ def test_axes_must_agree():
         ndl.jit(lambda x: x, dynamic={"z": 0})
 
 
+@pytest.mark.parametrize("dynamic", [-1, {"x": -1}, {"x": 1}])
+def test_axes_may_count_from_the_last(dynamic):
+    f = ndl.jit(lambda x: x.sum(0), dynamic=dynamic)
+    for n in (4, 6, 9):
+        assert f(ndl.ones(3, n)).tolist() == [3.0] * n
+    assert f.cache_info() == (0, 1, 3, 2)
+
+
+def test_axes_that_an_array_does_not_have_are_refused():
+    with pytest.raises(ValueError, match="no axis 2 in an array of 2 axes"):
+        ndl.jit(lambda x: x, dynamic={"x": 2})(ndl.ones(3, 4))
+    assert ndl.jit(lambda x, y: x * y, dynamic=-1)(ndl.ones(3), ndl.tensor(2.0)).shape == (3,)
+
+
+def test_tensors_that_require_a_gradient_or_not_trace_again():
+    w, v = ndl.ones(3).requires_grad_(), ndl.ones(3).requires_grad_()
+
+    @ndl.jit(dynamic=0)
+    def f(x):
+        (x * w * v).sum().backward(create_graph=False)
+
+    f(ndl.ones(4, 3))
+    w.grad = None
+    w.requires_grad = False
+    f(ndl.ones(5, 3))
+    assert w.grad is None and v.grad.tolist() == [5.0] * 3 and f.cache_info().misses == 2
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_tensors_that_share_memory_or_not_trace_again(is_shared):
+    a = ndl.ones(3)
+    b = a.detach() if is_shared else ndl.ones(3)
+
+    @ndl.jit(dynamic=0)
+    def f(x):
+        before = b * 2
+        a[0] = 5.0
+        return x * (before + 1), x * b
+
+    f(ndl.ones(4, 3))
+    a.data, b.data = (ndl.ones(3), ndl.ones(3) * 7) if is_shared else (a, a.data)
+    former = b.tolist()
+    found = f(ndl.ones(6, 3))
+    assert found[0][5].tolist() == [2 * v + 1 for v in former]
+    assert found[1][5].tolist() == ([7.0] * 3 if is_shared else [5.0, 1.0, 1.0])
+
+
 def test_new_state_traces_again():
     w = ndl.ones(3)
     f = ndl.jit(lambda x: x * w, dynamic=0)

@@ -26,7 +26,7 @@ from .graph import Graph, Node, Operand, Value
 from .passes import without_dead
 from .record import Draw, Handle
 from .sizes import Guard, guards, seen_by_user
-from .state import Layout, State, data_of, layout_of
+from .state import Cell, Layout, State, data_of, layout_of
 from .stored import assembled
 from .trace import ArgumentType, Output, Trace, trace
 
@@ -55,10 +55,18 @@ class Dynamic:
     def marked(self, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
         """The dynamic axis of each array of a call, or None."""
         if isinstance(self.axes, int):
-            return [self.axes if array.ndim > self.axes else None for array in call.arrays]
+            return [_counted(self.axes, array.ndim) for array in call.arrays]
         bound = self.signature.bind(*args, **kwargs).arguments
         axis_of = {id(x): axis for name, axis in self.axes.items() for x in leaves(bound.get(name))}
-        return [axis_of.get(id(original)) for original in call.originals]
+        given = zip(call.originals, call.arrays, strict=True)
+        named = [(axis_of.get(id(original)), array.ndim) for original, array in given]
+        marks = [None if axis is None else _counted(axis, ndim) for axis, ndim in named]
+        for (axis, ndim), mark in zip(named, marks, strict=True):
+            if axis is not None and mark is None:
+                raise ValueError(
+                    f"[jit] dynamic: there is no axis {axis} in an array of {ndim} axes."
+                )
+        return marks
 
     def size(self, call: Any, marks: list[int | None]) -> int | None:
         """The one size of all dynamic axes."""
@@ -70,6 +78,11 @@ class Dynamic:
                 "parameters, as in dynamic={'x': 0}."
             )
         return sizes.pop() if sizes else None
+
+
+def _counted(axis: int, ndim: int) -> int | None:
+    """An axis counted from the first one, or None if an array has no such axis."""
+    return axis % ndim if -ndim <= axis < ndim else None
 
 
 def with_size(types: Sequence[Any], marks: list[int | None], n: int) -> list[ArgumentType | None]:
@@ -133,6 +146,7 @@ class Family:
         self.probes = probes
         self.guards = conditions
         self.layouts: list[Layout] = []
+        self.memory: list[int] = []  # the same number for those that share it
         first, second = probes
         if first.host or second.host:
             raise Varies("NumPy draws its random numbers (call ndl.manual_seed first)")
@@ -142,17 +156,31 @@ class Family:
             if one.cells != other.cells:
                 raise Varies("other tensors are used")
             self.layouts += [layout_of(a) for a in one.arrays]
+            self.memory += [id(one)] * len(one.arrays)
             one.release()
             other.release()
+        self.wanted = self._wanted()
 
     def allows(self, n: int) -> bool:
         """Would Python have gone the same way for this size, with tensors as they are?"""
-        cells = [cell for state in self.probes[0].states for cell in state.cells]
-        tensors = [cell.tensor() for cell in cells]
+        tensors = [cell.tensor() for cell in self._cells()]
         if any(t is None for t in tensors):
             return False
-        layouts = [layout_of(data_of(t)) for t in tensors]
-        return n > 1 and layouts == self.layouts and all(guard.holds(n) for guard in self.guards)
+        arrays = [data_of(t) for t in tensors]
+        pairs = set(zip(self.memory, [id(a._handle) for a in arrays], strict=True))
+        is_same = (
+            [layout_of(a) for a in arrays] == self.layouts
+            and len(pairs) == len({m for m, _ in pairs}) == len({h for _, h in pairs})
+            and self._wanted() == self.wanted
+        )
+        return n > 1 and is_same and all(guard.holds(n) for guard in self.guards)
+
+    def _cells(self) -> list[Cell]:
+        return [cell for state in self.probes[0].states for cell in state.cells]
+
+    def _wanted(self) -> list[bool]:
+        """Which tensors require a gradient."""
+        return [cell.owner.requires_grad for cell in self._cells()]
 
     def trace_for(self, n: int) -> Trace:
         """What tracing with size n would give."""

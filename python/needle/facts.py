@@ -8,13 +8,22 @@ same. Whoever changes one says so with `changed`, so that programs need not look
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-Facts = dict[Hashable, tuple[Callable[[], Any], Any]]  # how to read it, and what it was
+
+class Fact(NamedTuple):
+    """How to read it, what it was, and whether whoever changes it says so."""
+
+    read: Callable[[], Any]
+    value: Any
+    is_told: bool = True
+
+
+Facts = dict[Hashable, Fact]
 PLAIN = (bool, int, float, complex, str, bytes, type(None))  # values that are compared as values
 
 
@@ -36,13 +45,13 @@ def fact(owner: object, name: str, read: Callable[[], T]) -> T:
     """read(), which is noted as `name` of `owner` while a function is traced."""
     value = read()
     if noting.facts is not None:
-        noting.facts.setdefault((id(owner), name), (read, value))
+        noting.facts.setdefault((id(owner), name), Fact(read, value))
     return value
 
 
-def hold(facts: Facts) -> bool:
+def hold(facts: Iterable[Fact]) -> bool:
     """Are they all as they were?"""
-    return all(read() == value for read, value in facts.values())
+    return all(fact.read() == fact.value for fact in facts)
 
 
 @contextmanager
@@ -76,7 +85,11 @@ def _read_noted(owner: Any, name: str) -> Any:
     if noting.facts is not None and not name.startswith("__"):
         own = object.__getattribute__(owner, "__dict__")
         if name in own or isinstance(getattr(type(owner), name, owner), PLAIN):
-            known = (lambda: _comparable(getattr(owner, name, None)), _comparable(value))
+            known = Fact(
+                lambda: _comparable(getattr(owner, name, None)),
+                _comparable(value),
+                is_told=not _has_containers(value),
+            )
             noting.facts.setdefault((id(owner), name), known)
     return value
 
@@ -94,8 +107,19 @@ class _Same:
         return id(self.value)
 
 
+def _has_containers(value: Any) -> bool:
+    """Can it change without being set?"""
+    if isinstance(value, tuple):
+        return any(map(_has_containers, value))
+    return isinstance(value, (list, dict, set))
+
+
 def _comparable(value: Any) -> Any:
     """What tells whether an attribute is another one: numbers by value, tensors by identity."""
     if isinstance(value, (tuple, list)):
         return tuple(map(_comparable, value))
+    if isinstance(value, dict):
+        return tuple((_comparable(k), _comparable(v)) for k, v in value.items())
+    if isinstance(value, (set, frozenset)):
+        return frozenset(map(_comparable, value))
     return value if isinstance(value, PLAIN) else _Same(value)

@@ -319,6 +319,32 @@ def test_attributes_of_modules_that_changed_trace_again():
         assert f.cache_info().misses == misses
 
 
+def test_containers_of_modules_that_changed_trace_again():
+    class Model(nn.Module):
+        def __init__(self):
+            self.scales = [2.0, (3.0, [1.0])]
+            self.by_name = {"last": nn.Identity()}
+            self.names = {"once"}
+
+        def forward(self, x):
+            x = self.by_name["last"](x) * self.scales[0] * self.scales[1][1][0]
+            return x + 1 if "more" in self.names else x
+
+    model = Model()
+    changes = [
+        lambda: model.scales.__setitem__(0, 4.0),
+        lambda: model.scales[1][1].__setitem__(0, 5.0),
+        lambda: model.by_name.__setitem__("last", nn.Tanh()),
+        lambda: model.names.add("more"),
+    ]
+    f, x = ndl.jit(lambda x: model(x), fuse=False), ndl.tensor(X)
+    for misses, change in enumerate([lambda: None, *changes], 1):
+        change()
+        for _ in range(3):
+            np.testing.assert_array_equal(bits(f(x)), bits(model(x)))
+        assert f.cache_info().misses == misses
+
+
 def test_tensors_that_start_to_require_a_gradient_trace_again():
     w, v = ndl.tensor([1.0, 2.0], requires_grad=True), ndl.tensor([3.0, 4.0], requires_grad=True)
 

@@ -42,6 +42,7 @@ class Program:
     def __init__(self, trace: Trace, fused: bool = True):
         self.trace = trace
         self._facts_seen = -1  # `facts.changes` when they last held
+        self._untold = [fact for fact in trace.facts.values() if not fact.is_told]
         self.homes = [_home(output) for output in trace.outputs]
         self.stages = {"traced": trace.graph}
         self.panels: dict[Value, Operand] = {}
@@ -66,9 +67,11 @@ class Program:
             return False
         if facts.changes != self._facts_seen:
             seen = facts.changes
-            if not facts.hold(trace.facts):
+            if not facts.hold(trace.facts.values()):
                 return False
             self._facts_seen = seen
+        elif self._untold and not facts.hold(self._untold):
+            return False
         for tensor, had_grad in trace.grad_reads:
             if (grad_of(tensor) is not None) != had_grad:
                 return False

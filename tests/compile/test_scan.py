@@ -185,7 +185,12 @@ def test_steps_that_change_something_are_made_one_by_one():
         return ndl.scan(lambda c, x: (ndl.concatenate([c, x[None]], 0), x), x[:1], x)[0]
 
     x = numbers(4, 3)
-    for f in (draws, assigns, grows):
+
+    def assigns_again(x):
+        seen.data = x[0] * 2
+        return *assigns(x), seen * 1
+
+    for f in (draws, assigns, assigns_again, grows):
         outcomes = []
         for compiled in (False, True):
             ndl.manual_seed(0)

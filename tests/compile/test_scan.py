@@ -167,6 +167,22 @@ def test_integers_are_carried_too():
     both(ndl.grad(lambda x: f(x)[0][1].sum()), numbers(5, 3), count=2)
 
 
+def test_a_step_may_give_no_result():
+    w = numbers(3, 3)
+
+    def f(x):
+        last, ys = ndl.scan(lambda c, x: ((c @ w + x).tanh(), {"no": None, "c": c}), x[0], x)
+        assert ys["no"] is None
+        only, none = ndl.scan(lambda c, x: ((c @ w - x).tanh(), None), x[0], x)
+        assert none is None
+        return (last * ys["c"].sum(0) + only).sum()
+
+    x, compiled = numbers(6, 3), ndl.jit(ndl.value_and_grad(f))
+    for ours, eager in zip(compiled(x), ndl.value_and_grad(f)(x), strict=True):
+        np.testing.assert_allclose(ours.numpy(), eager.numpy(), rtol=1e-5)
+    assert len(loops(compiled)) == 4
+
+
 def test_steps_that_change_something_are_made_one_by_one():
     ndl.manual_seed(0)
     seen = ndl.zeros(3)

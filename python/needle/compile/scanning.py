@@ -17,7 +17,7 @@ from ..ndarray.layout import compact_strides
 from ..ops.common import zeros_like
 from ..recompute import _captured
 from ..transforms import pull_back, stand_in
-from ..tree import leaves, with_leaves
+from ..tree import leaves, map_leaves, with_leaves
 from .errors import user_line
 from .graph import INPUT, Graph, Node, Operand, Value, whole
 from .loops import LOOP, Loop, captured
@@ -55,7 +55,7 @@ class Body:
         self.f, self.steps, self.reverse = f, steps, reverse
         self.init, self.xs = init, xs
         self.inits: list[Tensor] = leaves(init)
-        self.given = [x for x in leaves(xs) if isinstance(x, Tensor)]
+        self.given = _tensors(xs)
 
     # Forward --------------------------------------------------------------------------------
 
@@ -67,8 +67,8 @@ class Body:
             carry = [_placeholder(body, x, x.shape, wants) for x in self.inits]
             elements = [_placeholder(body, x, x.shape[1:], wants) for x in self.given]
             out, y = self.call(carry, elements)
-            new, results = leaves(out), leaves(y)
-            self._check(new, results)
+            new, results = leaves(out), _tensors(y)
+            self._check(new)
             outside = _captured(
                 [t for t in (*new, *results) if _differs(t)], [*carry, *elements], start
             )
@@ -84,16 +84,18 @@ class Body:
             made = self._node(made, [*new, *results, *befores], needs)
         count = len(new)
         self.befores = made[count + len(results) :]
-        return with_leaves(out, made[:count]), with_leaves(y, made[count : count + len(results)])
+        stacked = iter(made[count:])
+        ys = map_leaves(lambda leaf: next(stacked) if isinstance(leaf, Tensor) else None, y)
+        return with_leaves(out, made[:count]), ys
 
     def call(self, carry: Sequence[Tensor], elements: Sequence[Tensor]) -> tuple[Any, Any]:
         rest = iter(elements)
         chosen = [next(rest) if isinstance(x, Tensor) else x for x in leaves(self.xs)]
         return self.f(with_leaves(self.init, carry), with_leaves(self.xs, chosen))
 
-    def _check(self, new: list[Any], results: list[Any]) -> None:
-        if not all(isinstance(x, Tensor) for x in (*new, *results)):
-            raise NotCompact("a result is no tensor")
+    def _check(self, new: list[Any]) -> None:
+        if not all(isinstance(x, Tensor) for x in new):
+            raise NotCompact("a carried value is no tensor")
         types = [[(x.shape, x.dtype, x.device) for x in side] for side in (self.inits, new)]
         if types[0] != types[1]:
             raise NotCompact("carried values change their type")
@@ -170,8 +172,8 @@ class Body:
             with enable_grad():
                 carried = [stand_in(b) if k in moving else b for k, b in enumerate(before)]
                 elements = [stand_in(e) if k in along else e for k, e in enumerate(element)]
-                new, results = map(leaves, self.call(carried, elements))
-            outputs = [*new, *results, *carried]
+                new, y = self.call(carried, elements)
+            outputs = [*leaves(new), *_tensors(y), *carried]
             cotangents = dict(zip(moving, adjoint, strict=True)) | dict(
                 zip(others, coming, strict=True)
             )
@@ -191,6 +193,11 @@ class Body:
         found |= {count + k: g for k, g in zip(along, d_xs, strict=True)}
         found |= {extra + k: g for k, g in enumerate(d_captured)}
         return tuple(found.get(k) for k in range(len(node.inputs)))
+
+
+def _tensors(y: Any) -> list[Tensor]:
+    """The tensors among the leaves: what is cut into elements, or stacked of a step's results."""
+    return [leaf for leaf in leaves(y) if isinstance(leaf, Tensor)]
 
 
 def _has_gradient(x: Tensor) -> bool:

@@ -35,6 +35,22 @@ def leaves(tree: Any) -> list[Any]:
     return found
 
 
+def leaves_by_path(tree: Any) -> dict[tuple[Any, ...], Any]:
+    """All leaves in order, by the keys and positions that lead to them.
+
+    >>> leaves_by_path({"a": 1, "b": (2, [3])})
+    {('a',): 1, ('b', 0): 2, ('b', 1, 0): 3}
+    """
+    if isinstance(tree, TensorTuple):
+        tree = tree.tuple()
+    if isinstance(tree, (tuple, list)):
+        tree = dict(enumerate(tree))
+    if not isinstance(tree, dict):
+        return {(): tree}
+    below = ((key, leaves_by_path(x)) for key, x in tree.items())
+    return {(key, *path): leaf for key, found in below for path, leaf in found.items()}
+
+
 def with_leaves(tree: Any, new_leaves: Iterable[Any]) -> Any:
     """The same nesting with other leaves."""
     rest = iter(new_leaves)

@@ -30,6 +30,67 @@ def test_branches_must_agree():
     with pytest.raises(ValueError, match="same shapes"):
         ndl.jit(lambda x: ndl.cond(x.sum() > 0, lambda: x, lambda: x[:1]))(ndl.ones(3))
 
+    with pytest.raises(
+        ValueError, match=r"same nesting, got leaves at \[\(0,\)\] and \[\('a',\)\]"
+    ):
+        ndl.jit(lambda x: ndl.cond(x.sum() > 0, lambda: [x], lambda: {"a": x}))(ndl.ones(3))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_branches_may_have_other_orders_and_python_values(sign):
+    def f(x):
+        return ndl.cond(
+            x.sum() > 0,
+            lambda: {"a": x, "b": (x * 2, None, 3, "text", 1.0)},
+            lambda: {"b": (x * 3, None, 3, "text", 2.0), "a": -x},
+        )
+
+    x = ndl.tensor(sign * X)
+    eager, compiled = f(x), ndl.jit(f)(x)
+    np.testing.assert_array_equal(compiled["a"].numpy(), eager["a"].numpy())
+    np.testing.assert_array_equal(compiled["b"][0].numpy(), eager["b"][0].numpy())
+    assert compiled["b"][1:4] == (None, 3, "text")
+    assert compiled["b"][4].item() == eager["b"][4]
+
+
+def test_a_condition_has_one_element():
+    def choose(x):
+        return ndl.cond(x > 0, lambda: x.sum(), lambda: -x.sum())
+
+    def grow(x):
+        return ndl.while_loop(lambda x: x < 9, lambda x: x * 2, x, 5)
+
+    for f in (choose, grow):
+        assert both(f, ndl.tensor([[3.0]])).shape == f(ndl.tensor([[3.0]])).shape
+        for called in (f, ndl.jit(f)):
+            with pytest.raises(ValueError, match=r"use .any\(\) or .all\(\)"):
+                called(ndl.ones(2))
+
+
+def test_a_loop_may_count_in_python():
+    def f(x, **steps):
+        return ndl.while_loop(lambda s: s[1] < 3, lambda s: (s[0] * 2, s[1] + 1), (x, 0), **steps)
+
+    for steps in ({}, {"max_steps": 9}, {"max_steps": 2}):
+        (eager, n), (compiled, m) = f(ndl.ones(2), **steps), ndl.jit(f)(ndl.ones(2), **steps)
+        assert n == m == min(3, steps.get("max_steps", 3)) and eager.tolist() == compiled.tolist()
+
+    def stops(x):
+        conditions = iter([True, x.sum() < 20, x.sum() < 3, True, True])
+        return ndl.while_loop(lambda s: next(conditions), lambda s: s * 2, x, 5)
+
+    assert both(stops, ndl.ones(2)).tolist() == [32.0, 32.0]
+    assert both(stops, ndl.ones(2) * 2).tolist() == [8.0, 8.0]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "bool"])
+def test_a_condition_holds_unless_it_is_zero(dtype):
+    for value in (0, 1, 2):
+        condition = ndl.tensor(value, dtype=dtype)
+        chosen = both(lambda c: ndl.cond(c, lambda: ndl.ones(1), lambda: ndl.zeros(1)), condition)
+        looped = both(lambda c: ndl.while_loop(lambda x: c, lambda x: x + 1, c * 0.0, 1), condition)
+        assert chosen.item() == looped.item() == float(value != 0)
+
 
 def test_scan_is_a_recurrence():
     w = ndl.tensor(np.eye(3, dtype=np.float32) * 0.5)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import Tensor
+from ..facts import PLAIN
 from ..ops import logical_and, stack, where
-from ..tree import leaves, map_leaves, with_leaves
+from ..tree import leaves, leaves_by_path, map_leaves, with_leaves
 from .errors import needs_data
 from .scanning import NotCompact, compact_scan
 from .trace import is_tracing
@@ -25,27 +26,51 @@ def cond(
 ) -> Tree:
     """if_true(*args) where a 0-d condition holds, else if_false(*args).
 
-    A compiled function computes both and chooses, so both must give results of the same shapes and
-    must not assign to tensors from outside.
+    A compiled function computes both and chooses, so both must give results of the same nesting and
+    shapes and must not assign to tensors from outside.
 
     >>> x = ndl.tensor(-3.0)
     >>> ndl.cond(x > 0, lambda x: x * 2, lambda x: -x, x).item()
     3.0
     """
+    condition = _truth("cond", condition)
     if not (is_tracing() and isinstance(condition, Tensor)):
         return if_true(*args) if bool(condition) else if_false(*args)
     return _chosen("cond", condition, if_true(*args), if_false(*args))
 
 
+def _truth(op: str, condition: Any) -> Any:
+    """A condition; if it is a tensor, a 0-d one of bool: is its one element other than 0?"""
+    if not isinstance(condition, Tensor):
+        return condition
+    if condition.size != 1:
+        raise ValueError(
+            f"[{op}] expected a condition of one element, got shape {condition.shape}; use .any() "
+            "or .all(), or ndl.where to choose element by element."
+        )
+    return condition.reshape(()).astype("bool")
+
+
 def _chosen(op: str, condition: Tensor, new: Tree, old: Tree) -> Tree:
-    """The leaves of `new` where the condition holds, else those of `old`."""
-    first, second = leaves(new), leaves(old)
-    shapes = [[getattr(x, "shape", ()) for x in side] for side in (first, second)]
+    """The leaves of `new` where the condition holds, else those of `old` in the same places."""
+    first, second = leaves_by_path(new), leaves_by_path(old)
+    if first.keys() != second.keys():
+        raise ValueError(
+            f"[{op}] expected results of the same nesting, got leaves at {[*first]} and "
+            f"{[*second]}."
+        )
+    shapes = [[getattr(side[path], "shape", ()) for path in first] for side in (first, second)]
     if shapes[0] != shapes[1]:
         raise ValueError(
             f"[{op}] expected results of the same shapes, got {shapes[0]} and {shapes[1]}."
         )
-    return with_leaves(new, [where(condition, a, b) for a, b in zip(first, second, strict=True)])
+    return with_leaves(new, [_choice(condition, a, second[path]) for path, a in first.items()])
+
+
+def _choice(condition: Tensor, a: Any, b: Any) -> Any:
+    """a or b; what is the same in both cases stays a Python value."""
+    is_same = a is b or (type(a) is type(b) and isinstance(a, PLAIN) and a == b)
+    return a if is_same else where(condition, a, b)
 
 
 def scan(
@@ -111,22 +136,29 @@ def while_loop(
 ) -> Tree:
     """state = body(state) as long as condition(state) holds, but at most max_steps times.
 
-    A compiled function needs max_steps: it makes all of them, and keeps the state once the
-    condition does not hold any more.
+    A compiled function needs max_steps if the condition is a tensor: it makes all of them, and
+    keeps the state once the condition does not hold any more.
 
     >>> ndl.while_loop(lambda x: x < 100, lambda x: x * 2, ndl.tensor(3.0)).item()
     192.0
     """
     state, steps = init, 0
     if not is_tracing():
-        while (max_steps is None or steps < max_steps) and bool(condition(state)):
+        while max_steps is None or steps < max_steps:
+            if not bool(_truth("while_loop", condition(state))):
+                break
             state, steps = body(state), steps + 1
         return state
-    if max_steps is None:
-        raise needs_data("while_loop must know how often it runs", "give it max_steps")
     going: Any = None
-    for _ in range(max_steps):
-        holds = condition(state)
-        going = holds if going is None else logical_and(going, holds)
-        state = _chosen("while_loop", going, body(state), state)
+    while max_steps is None or steps < max_steps:
+        holds = _truth("while_loop", condition(state))
+        if not isinstance(holds, Tensor):
+            if not holds:
+                break
+        elif max_steps is None:
+            raise needs_data("while_loop must know how often it runs", "give it max_steps")
+        else:
+            going = holds if going is None else logical_and(going, holds)
+        new, steps = body(state), steps + 1
+        state = new if going is None else _chosen("while_loop", going, new, state)
     return state

@@ -158,6 +158,29 @@ def test_gradients_of_arguments_are_set():
     assert f.cache_info().misses == 1
 
 
+@pytest.mark.parametrize("kind", [float, np.float32, np.float64, np.float16, complex])
+def test_numbers_are_told_apart_by_sign_and_type(kind):
+    seen = []
+
+    @ndl.jit
+    def f(x, number):
+        seen.append(number)
+        return x / number.real
+
+    for value in (0.0, -0.0, float("nan"), -float("nan") * 0, 0.0, -0.0, float("nan")):
+        found = f(ndl.ones(1), kind(value)).numpy()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            np.testing.assert_array_equal(found, np.ones(1) / kind(value).real)
+    assert len(seen) in (3, 4)  # NaN may have a sign
+
+
+def test_a_tuple_of_tensors_is_an_argument():
+    parts = ndl.split(ndl.tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
+    f = ndl.jit(lambda parts: parts[0] * 2 + parts[1])
+    assert f(parts).tolist() == [5.0, 8.0]
+    assert ndl.jit(lambda x: x * parts[0] + parts[1])(ndl.ones(2)).tolist() == [4.0, 6.0]
+
+
 def test_unhashable_arguments_are_refused():
     with pytest.raises(TypeError, match="hashable values as arguments, got set"):
         ndl.jit(lambda x: x)({1})

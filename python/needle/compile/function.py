@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 
 from .. import config
-from ..autograd import Tensor, is_grad_enabled
+from ..autograd import Tensor, TensorTuple, is_grad_enabled
 from ..backend import default_device
 from ..dtype import dtype_of
 from ..graph import observers
@@ -77,6 +77,8 @@ class Call:
         if isinstance(tree, np.ndarray):
             array = from_numpy(tree, dtype_of(tree.dtype), default_device())
             return self._add(tree, array, False)
+        if isinstance(tree, TensorTuple):
+            return (tuple, *map(self._enter, tree.tuple()))
         if isinstance(tree, (tuple, list)):
             return (type(tree), *map(self._enter, tree))
         if isinstance(tree, dict):
@@ -89,7 +91,7 @@ class Call:
                 f"[jit] expected tensors, arrays or hashable values as arguments, got "
                 f"{type(tree).__name__}."
             ) from None
-        return (type(tree), tree, str(tree) if isinstance(tree, float) else None)
+        return (type(tree), _exact(tree))
 
     def _add(self, original: Any, data: NDArray, requires_grad: bool | None) -> Hashable:
         same_as = None
@@ -101,6 +103,13 @@ class Call:
         kind = ("array", data.shape, data.dtype, data.device.name, requires_grad, same_as)
         self._kinds.append(kind)
         return kind
+
+
+def _exact(value: Any) -> Hashable:
+    """What tells a fixed value from others: 0 and -0 are two, and NaN is one."""
+    if isinstance(value, np.generic):
+        return (value.dtype.str, value.tobytes())
+    return repr(value) if isinstance(value, (float, complex)) else value
 
 
 class Methods:

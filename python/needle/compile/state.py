@@ -147,8 +147,8 @@ class Tracked:
         if key in self.assigned:
             return self.assigned[key][1]
         real = data_of(tensor)
-        if real is None or isinstance(real._handle, Handle):
-            return real
+        if not isinstance(real, NDArray) or isinstance(real._handle, Handle):
+            return real  # nothing yet, the arrays of a tuple, or the trace's own
         return self._capture(tensor, real).stand_in
 
     def _capture(self, tensor: Any, real: NDArray) -> Found:

@@ -144,6 +144,22 @@ def test_the_gradient_of_an_argument_is_not_added_to():
     assert x.grad.tolist() == [6.0]
 
 
+def test_gradients_of_arguments_are_cleared():
+    x = ndl.tensor([1.0, 2.0], requires_grad=True)
+
+    @ndl.jit
+    def clear(x, again):
+        x.grad = None
+        if again:
+            (x * 3).sum().backward(create_graph=False, accumulate=True)
+
+    for again, expected in ((False, None), (True, [3.0, 3.0]), (True, [3.0, 3.0])):
+        x.grad = ndl.ones(2)
+        clear(x, again)
+        assert (None if x.grad is None else x.grad.tolist()) == expected
+    clear(np.ones(2), False)  # which has none
+
+
 def test_gradients_of_arguments_are_set():
     @ndl.jit
     def f(x):

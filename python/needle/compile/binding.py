@@ -262,8 +262,10 @@ class Binding:
         for output in trace.mutated:
             for cell in output.target.cells:
                 autograd.after_write(cell.tensor())
-        for tensor in trace.cleared:
-            set_grad(tensor, None)
+        for target in trace.cleared:
+            tensor = originals[target] if isinstance(target, int) else target
+            if isinstance(tensor, Tensor):
+                set_grad(tensor, None)
         self._link(results, originals)
         return results[0] if self.is_single else with_leaves(trace.result, results)
 

@@ -129,6 +129,7 @@ class Tracked:
         self.grad_reads: dict[int, tuple[Any, bool]] = {}  # id -> (tensor, had it a gradient?)
         self.made: list[weakref.ref[Any]] = []  # tensors of the trace itself
         self.without_grad: set[int] = set()  # those whose gradient was read before it was there
+        self.grad_writes: set[int] = set()  # those of the trace itself whose gradient was set
         self._owners: dict[int, Any] = {}  # id of a gradient -> whose it is
         self._marks: dict[int, tuple[Any, int]] = {}  # `_replaced` of assigned tensors, before
 
@@ -182,7 +183,7 @@ class Tracked:
     def read_grad(self, tensor: Any) -> Any:
         if not self.is_outside(tensor):
             grad = grad_of(tensor)
-            if grad is None:
+            if grad is None and id(tensor) not in self.grad_writes:
                 self.without_grad.add(id(tensor))
             return grad
         if id(tensor) in self.grads:
@@ -197,6 +198,7 @@ class Tracked:
         if self.is_outside(tensor):
             self.grads[id(tensor)] = (tensor, grad)
         else:
+            self.grad_writes.add(id(tensor))
             set_grad(tensor, grad)
 
     def note_made(self, tensor: Any) -> None:

@@ -187,6 +187,7 @@ def _run(
     out = function(*call_args, **call_kwargs)
     outputs, result = _results(out, recording)
     without_grad = [i for i, given in entered.items() if id(given) in tracked.without_grad]
+    cleared = [i for i, given in entered.items() if _is_cleared(given, tracked)]
     for i, given in entered.items():
         outputs += _argument_writes(i, given, arrays[i], values[i], recording)
     outputs += _state_writes(tracked)
@@ -199,7 +200,7 @@ def _run(
         counters=recording.counters,
         outputs=outputs,
         result=result,
-        cleared=[tensor for tensor, grad in tracked.grads.values() if grad is None],
+        cleared=cleared + [tensor for tensor, grad in tracked.grads.values() if grad is None],
         facts={},
         grad_reads=list(tracked.grad_reads.values()),
         without_grad=without_grad,
@@ -267,6 +268,12 @@ def _argument_writes(
     if isinstance(given, Tensor) and given.grad is not None:
         written.append(_output(GRADIENT, i, given.grad.realize_cached_data(), recording))
     return written
+
+
+def _is_cleared(given: Any, tracked: Tracked) -> bool:
+    """Did the function set the gradient of an argument to None?"""
+    is_set = isinstance(given, Tensor) and id(given) in tracked.grad_writes
+    return is_set and given.grad is None
 
 
 def _state_writes(tracked: Tracked) -> list[Output]:

@@ -160,6 +160,19 @@ def test_gradients_of_arguments_are_cleared():
     clear(np.ones(2), False)  # which has none
 
 
+def test_arrays_of_numpy_have_no_gradient_and_stay():
+    @ndl.jit
+    def f(x):
+        x.requires_grad_()
+        (x * x).sum().backward(create_graph=False)
+        x.data = x.detach() * 0
+        return x.grad
+
+    x = np.array([1.0, 2.0])
+    for _ in range(2):
+        assert f(x).tolist() == [2.0, 4.0] and x.tolist() == [1.0, 2.0]
+
+
 def test_gradients_of_arguments_are_set():
     @ndl.jit
     def f(x):

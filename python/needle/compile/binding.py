@@ -292,14 +292,15 @@ class Binding:
         elif output.kind == GRADIENT:
             owner = target.owner if isinstance(target, Cell) else originals[target]
             grad = Tensor.make_const(array)
-            set_grad(owner, grad)
+            if isinstance(owner, Tensor):  # an array of NumPy's has none
+                set_grad(owner, grad)
             if isinstance(target, Cell):
                 self.given[self.gradients.index(i)] = grad
         elif isinstance(target, Cell):
             set_data(target.tensor(), array)
         elif output.kind == WRITTEN:
             write_argument(originals[target], array)
-        else:
+        elif isinstance(originals[target], Tensor):
             set_data(originals[target], array)
             originals[target]._replaced = autograd.next_stamp()
 

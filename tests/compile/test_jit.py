@@ -413,6 +413,33 @@ def test_tensors_that_start_to_require_a_gradient_trace_again():
         assert v.grad is None if frozen else v.grad.tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("change", ["freeze", "load"])
+def test_step_counts_that_part_trace_again(change):
+    """A parameter that is skipped once has a count, and a bias correction, of its own."""
+
+    def trained(compiled):
+        w, v = ndl.ones(2, requires_grad=True), ndl.ones(2, requires_grad=True)
+        optimizer = optim.Adam([w, v], lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            (w * v * x).square().sum().backward(create_graph=False)
+            optimizer.step()
+
+        step = ndl.jit(step, fuse=False) if compiled else step
+        for i in range(6):
+            w.requires_grad_(change != "freeze" or i not in (1, 4))
+            step(ndl.tensor([1.0, 2.0]) * (i + 1.0))
+            if change == "load" and i == 2:
+                saved = optimizer.state_dict()
+                saved["state"][0]["step"] = ndl.tensor(40.0, dtype="float64")
+                optimizer.load_state_dict(saved)
+        return bits(w), bits(v)
+
+    for ours, eager in zip(trained(True), trained(False), strict=True):
+        np.testing.assert_array_equal(ours, eager)
+
+
 def test_a_group_of_parameters_that_was_added_is_updated():
     w, v = ndl.ones(2, requires_grad=True), ndl.ones(2, requires_grad=True)
     optimizer = optim.SGD([w], lr=0.5)

@@ -135,17 +135,23 @@ class Optimizer:
                 step = count.detach()
                 for p in members:
                     self.state[p]["step"] = step
+                changed()
             step.data = count + 1
             yield step, members
 
     def _counts(self, group: ParamGroup) -> list[tuple[Any, list[Tensor]]]:
         """Each step count of a group and the parameters that share it."""
         counts: dict[int, tuple[Any, list[Tensor]]] = {}
-        for p in group.params:
-            if p in self.state:
-                step = self.state[p]["step"]
+        for p, step in zip(
+            group.params, fact(group, "counts", lambda: self._steps(group)), strict=True
+        ):
+            if step is not None:
                 counts.setdefault(id(step), (step, []))[1].append(p)
         return list(counts.values())
+
+    def _steps(self, group: ParamGroup) -> list[Any]:
+        """The step count of each parameter, None before its first update."""
+        return [self.state[p]["step"] if p in self.state else None for p in group.params]
 
     def reset_grad(self) -> None:
         """Forget the gradients."""
@@ -217,6 +223,7 @@ class Optimizer:
         if step is None:
             step = Tensor(0, dtype="float64", device=p.device, requires_grad=False)
         self.state[p] = {"step": step, **self.init_state(p, group)}
+        changed()
         return step
 
     # Saving -------------------------------------------------------------------------------------
@@ -291,6 +298,7 @@ class Optimizer:
                         count.data = number
                         by_value[value] = count
                 self.state[p]["step"] = by_value[value]
+        changed()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.groups))})"

@@ -53,6 +53,27 @@ def test_branches_may_have_other_orders_and_python_values(sign):
     assert compiled["b"][4].item() == eager["b"][4]
 
 
+def test_what_is_chosen_from_must_not_assign():
+    w = ndl.ones(2).requires_grad_()
+
+    def assign(x):
+        w.data = w.detach() + x
+        return x
+
+    def differentiate(x):
+        (w * x).sum().backward(create_graph=False)
+        return x
+
+    for effect in (assign, differentiate):
+        for f in (
+            lambda x: ndl.cond(x.sum() > 0, effect, lambda x: x, x),  # noqa: B023
+            lambda x: ndl.while_loop(lambda x: x.sum() < 0, effect, x, 3),  # noqa: B023
+        ):
+            with pytest.raises(ndl.TraceError, match=r"assigns to a tensor.*\n.*test_control.py"):
+                ndl.jit(f)(ndl.ones(2))
+    assert w.tolist() == [1.0, 1.0] and w.grad is None
+
+
 def test_a_condition_has_one_element():
     def choose(x):
         return ndl.cond(x > 0, lambda: x.sum(), lambda: -x.sum())

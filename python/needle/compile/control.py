@@ -12,10 +12,11 @@ from typing import Any
 
 from ..autograd import Tensor
 from ..facts import PLAIN
+from ..ndarray import random
 from ..ops import logical_and, stack, where
 from ..tree import leaves, leaves_by_path, map_leaves, with_leaves
-from .errors import needs_data
-from .scanning import NotCompact, compact_scan
+from .errors import at_user_line, needs_data
+from .scanning import NotCompact, compact_scan, is_same
 from .trace import is_tracing
 
 Tree = Any  # nested lists, tuples and dicts of tensors
@@ -36,7 +37,25 @@ def cond(
     condition = _truth("cond", condition)
     if not (is_tracing() and isinstance(condition, Tensor)):
         return if_true(*args) if bool(condition) else if_false(*args)
-    return _chosen("cond", condition, if_true(*args), if_false(*args))
+    before = _assignments()
+    new, old = if_true(*args), if_false(*args)
+    _check_assignments("cond", before)
+    return _chosen("cond", condition, new, old)
+
+
+def _assignments() -> tuple[dict[int, Any], dict[int, Any]]:
+    """What a traced function has assigned to tensors from outside, and to their gradients."""
+    recording: Any = random.recording.recorder
+    return dict(recording.tracked.assigned), dict(recording.tracked.grads)
+
+
+def _check_assignments(op: str, before: tuple[dict[int, Any], dict[int, Any]]) -> None:
+    """Raise if there are more of them: they would be made whatever is chosen."""
+    if not all(map(is_same, _assignments(), before)):
+        raise at_user_line(
+            f"[{op}] a function that is only chosen from assigns to a tensor from outside, or to "
+            "its gradient; let it return the new value, and assign what comes out."
+        )
 
 
 def _truth(op: str, condition: Any) -> Any:
@@ -159,6 +178,11 @@ def while_loop(
             raise needs_data("while_loop must know how often it runs", "give it max_steps")
         else:
             going = holds if going is None else logical_and(going, holds)
-        new, steps = body(state), steps + 1
-        state = new if going is None else _chosen("while_loop", going, new, state)
+        steps += 1
+        if going is None:
+            state = body(state)
+            continue
+        before, new = _assignments(), body(state)
+        _check_assignments("while_loop", before)
+        state = _chosen("while_loop", going, new, state)
     return state

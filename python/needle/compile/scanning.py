@@ -225,7 +225,7 @@ def _value_of(x: Tensor) -> Value:
     return value
 
 
-def _is_same(now: dict[int, Any], before: dict[int, Any]) -> bool:
+def is_same(now: dict[int, Any], before: dict[int, Any]) -> bool:
     """The same assignments? Each made an entry of its own; arrays cannot be compared."""
     return now.keys() == before.keys() and all(now[key] is before[key] for key in now)
 
@@ -258,8 +258,8 @@ class _body_of:
         recording.graph = self.outer
         changed = bool(writes) or len(recording.draws) > self.draws
         changed = changed or len(recording.host) > self.hosts
-        changed = changed or not _is_same(tracked.assigned, self.assigned)
-        changed = changed or not _is_same(tracked.grads, self.grads)
+        changed = changed or not is_same(tracked.assigned, self.assigned)
+        changed = changed or not is_same(tracked.grads, self.grads)
         if changed:
             for handle, value in reversed(writes):
                 handle.value = value

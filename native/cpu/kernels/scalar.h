@@ -1,9 +1,9 @@
 // The functions of elementwise.def's formulas, for one element of a compute type: float, double,
 // int32_t, int64_t, bool_t. NumPy's meaning; integers wrap around (the kernels are built with
-// -fwrapv). Those for float are in math.h.
+// -fwrapv). Those for float are in math.h, some for double in math_double.h.
 #pragma once
 
-#include "math.h"
+#include "math_double.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
@@ -119,7 +119,7 @@ NEEDLE_INLINE bool is_infinite(T) {
   return false;
 }
 
-// Floating: what the C library has; those of float that are not exact are in math.h.
+// Floating: what the C library has.
 
 #define NEEDLE_LIBM(name, function)                                        \
   NEEDLE_INLINE float name(float x) { return __builtin_##function##f(x); } \
@@ -132,13 +132,6 @@ NEEDLE_LIBM(floor, floor)
 NEEDLE_LIBM(ceil, ceil)
 NEEDLE_LIBM(round_half_even, rint)
 NEEDLE_LIBM(sqrt, sqrt)
-NEEDLE_LIBM_DOUBLE(exp)
-NEEDLE_LIBM_DOUBLE(log)
-NEEDLE_LIBM_DOUBLE(log1p)
-NEEDLE_LIBM_DOUBLE(expm1)
-NEEDLE_LIBM_DOUBLE(tanh)
-NEEDLE_LIBM_DOUBLE(sin)
-NEEDLE_LIBM_DOUBLE(cos)
 NEEDLE_LIBM_DOUBLE(tan)
 NEEDLE_LIBM_DOUBLE(sinh)
 NEEDLE_LIBM_DOUBLE(cosh)
@@ -181,11 +174,6 @@ NEEDLE_INLINE T floor_divide(T x, T y) {
   if (quotient == 0) return copy_sign(T(0), x / y);
   const T down = floor(quotient);
   return quotient - down > T(0.5) ? down + 1 : down;
-}
-
-NEEDLE_INLINE double sigmoid(double x) {
-  const double e = exp(-abs(x));  // never overflows
-  return (x < 0 ? e : 1.0) / (1.0 + e);
 }
 
 NEEDLE_INLINE double normal_below(double x) {

@@ -32,6 +32,19 @@ template <>
 struct Quick<tan_unary, float> : Periodic<tan_unary> {};
 
 template <>
+struct Quick<sin_unary, double> {
+  static constexpr double kLimit = static_cast<double>(kLargestAngle);
+  NEEDLE_INLINE static double apply(double x) { return sin_of_moderate(x); }
+  static double rare(double x) { return sin(x); }
+};
+template <>
+struct Quick<cos_unary, double> {
+  static constexpr double kLimit = static_cast<double>(kLargestAngle);
+  NEEDLE_INLINE static double apply(double x) { return cos_of_moderate(x); }
+  static double rare(double x) { return cos(x); }
+};
+
+template <>
 struct Quick<exp_unary, float> {
   static constexpr float kLimit = kLargestPower;
   NEEDLE_INLINE static float apply(float x) { return exp_of_moderate(x); }
@@ -47,7 +60,8 @@ struct Quick<sigmoid_unary, float> {
 template <class Op, class T>
 concept HasQuick = requires { Quick<Op, T>::kLimit; };
 
-bool has_larger(const float* x, int64_t n, float limit) {
+template <class T>
+bool has_larger(const T* x, int64_t n, T limit) {
   int found = 0;
   for (int64_t i = 0; i < n; ++i) found |= abs(x[i]) > limit;
   return found != 0;

@@ -17,10 +17,12 @@ struct SingleOp {
   bool is_streamed = false;      // the output, past the caches
 };
 
-// The longest run that needs no tile: every operand is native and contiguous on the last axis.
+// The longest run that needs no tile: every operand is native and contiguous on the last axis, or
+// one value beside others.
 int64_t run_limit(const Walk& walk, const SingleOp& program) {
   if (walk.ndim == 0 || program.is_streamed) return kTile;
   for (int k = 0; k < walk.count; ++k) {
+    if (k > 0 && walk.count > 2 && walk.is_constant(k)) continue;
     if (!program.is_native[k] || walk.strides[walk.ndim - 1][k] != 1) return kTile;
   }
   return kGrain;

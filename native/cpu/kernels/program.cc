@@ -109,9 +109,11 @@ class ElementwiseRun {
     Machine machine(p_, 1, 0, 1);
     machine.start(walk_.data + p_.n_outputs);
     prepare_outputs(p_, walk_, streamed_, machine);
-    Chunk chunk;
-    chunk.start = 0;
-    for (int k = 0; k < walk_.count; ++k) chunk.steps[k] = walk_.steps(k);
+    Chunk chunks[2];  // this one and the next: only where they begin is written anew
+    for (Chunk& chunk : chunks) {
+      chunk.start = 0;
+      for (int k = 0; k < walk_.count; ++k) chunk.steps[k] = walk_.steps(k);
+    }
     for (int k = 0; k < p_.n_inputs; ++k) {
       const int at = p_.n_outputs + k;
       if (p_.input_kind[k] == ValueKind::full && walk_.is_constant(at)) {
@@ -122,14 +124,13 @@ class ElementwiseRun {
     machine.begin_phase(0);
     const int64_t begin = piece * grain_, end = min_of(blocks_, begin + grain_);
     BlockCursor cursor(walk_, shape_, begin);
-    chunk.block = cursor.locate(chunk.at);
+    chunks[begin % 2].block = cursor.locate(chunks[begin % 2].at);
     for (int64_t block = begin; block < end; ++block) {
       cursor.next();
-      Chunk next = chunk;
+      Chunk& next = chunks[(block + 1) % 2];
       next.block = cursor.locate(next.at);
       if (block + 1 < end) prefetch(next, walk_, streamed_);
-      machine.run_chunk(p_.phases[0].fresh, chunk, nullptr);
-      chunk = next;
+      machine.run_chunk(p_.phases[0].fresh, chunks[block % 2], nullptr);
     }
   }
 

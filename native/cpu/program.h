@@ -98,6 +98,8 @@ constexpr int pair_number(int op1, int op2, bool is_reversed) {
   return (op1 * kPairOps + op2) * 2 + (is_reversed ? 1 : 0);
 }
 
+constexpr int kClipPair = 2 * kPairOps * kPairOps;  // minimum(maximum(a, b), c)
+
 // Joins instructions that one pass over a tile can do. The same bits.
 void join_operations(TileProgram& program);
 

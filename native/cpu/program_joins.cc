@@ -34,6 +34,7 @@ class Pairing {
     for (int n = 0; n < p_.count; ++n) {
       Instruction& i = p_.code[n];
       for (int k = 0; k < 2 && position(i) >= 0; ++k) join(i, k);
+      if (is_full_binary(i, BinaryOp::minimum)) join_clip(i);
       if (is_sum(i)) join_product(i);
     }
   }
@@ -46,9 +47,8 @@ class Pairing {
     return i.kind == ValueKind::full && (i.type == ComputeType::f32 || i.type == ComputeType::f64);
   }
 
-  static bool is_product(const Instruction& i) {
-    return i.opcode == Opcode::binary && i.function == static_cast<uint8_t>(BinaryOp::multiply) &&
-           is_full_float(i);
+  static bool is_full_binary(const Instruction& i, BinaryOp op) {
+    return i.opcode == Opcode::binary && i.function == static_cast<uint8_t>(op) && is_full_float(i);
   }
 
   static bool is_sum(const Instruction& i) {
@@ -78,9 +78,18 @@ class Pairing {
     const Instruction& first = p_.code[i.args[k]];
     const int op1 = position(first), op2 = position(i);
     if (op1 < 0 || uses_[i.args[k]] != 1) return;
-    const int16_t other = i.args[1 - k];
+    make_pair(i, pair_number(op1, op2, k == 1), first, i.args[1 - k]);
+  }
+
+  void join_clip(Instruction& i) {
+    const Instruction& first = p_.code[i.args[0]];
+    if (!is_full_binary(first, BinaryOp::maximum) || uses_[i.args[0]] != 1) return;
+    make_pair(i, kClipPair, first, i.args[1]);
+  }
+
+  static void make_pair(Instruction& i, int number, const Instruction& first, int16_t other) {
     i.opcode = Opcode::pair;
-    i.function = static_cast<uint8_t>(pair_number(op1, op2, k == 1));
+    i.function = static_cast<uint8_t>(number);
     i.args[0] = first.args[0];
     i.args[1] = first.args[1];
     i.args[2] = other;
@@ -90,7 +99,7 @@ class Pairing {
   // A sum of one argument becomes one of two: of their products.
   void join_product(Instruction& i) {
     const Instruction& product = p_.code[i.args[0]];
-    if (!is_product(product) || uses_[i.args[0]] != 1) return;
+    if (!is_full_binary(product, BinaryOp::multiply) || uses_[i.args[0]] != 1) return;
     const bool is_full = p_.code[product.args[0]].kind == ValueKind::full &&
                          p_.code[product.args[1]].kind == ValueKind::full;
     if (!is_full) return;

@@ -127,6 +127,30 @@ def test_rows_of_all_lengths(device, dtype, length):
             assert_close(results, f"{rows}x{length}", 400 if length < 3 else 64)
 
 
+@program
+def clips(x: Value, low: Value, high: Value, row: Row) -> tuple[Value, ...]:
+    return (
+        tp.minimum(tp.maximum(x, low), high),
+        tp.minimum(tp.maximum(x, -0.5), 0.5),
+        tp.minimum(tp.maximum(x, row), high),
+        tp.minimum(high, tp.maximum(x, low)),
+    )
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", [float32, float64, float16])
+def test_clips_with_nan_anywhere(device, dtype):
+    rng = np.random.default_rng(0)
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 0.25])
+    for length in (1, 7, 31, 33, 1030):
+        x, low, high = (
+            Spec(rng.choice(special, (3, length)).astype(dtype.storage), dtype) for _ in range(3)
+        )
+        row = Spec(rng.choice(special, (3, 1)).astype(dtype.storage), dtype)
+        for actual, expected, _ in run_on_both(device, clips, [x, low, high, row], (3, length), 1):
+            np.testing.assert_array_equal(actual, expected)
+
+
 @on_devices
 @pytest.mark.parametrize("shape", [(37, 129), (4, 1000), (130, 7), (5, 2100), (1, 3), (0, 4)])
 def test_columns(device, shape):

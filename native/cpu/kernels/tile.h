@@ -54,7 +54,7 @@ extern const CopyFn kCopyBits[4];
 // tile_ops.cc, indexed by UnaryOp and BinaryOp
 extern const OpRow kUnary[];
 extern const OpRow kBinary[];
-extern const PairRow kPair[];  // by pair_number() of program.h
+extern const PairRow kPair[];  // by pair_number() of program.h, and kClipPair
 extern const OpFn kSelect[4];  // in[0] (bool) ? in[1] : in[2], by log2 of the element's size
 
 // tile_reduce.cc. A row's total is at most 8 bytes wide. Sums of floats also take products.

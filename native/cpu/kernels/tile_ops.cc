@@ -134,6 +134,23 @@ struct Select {
   }
 };
 
+// minimum(maximum(a, b), c) on vectors: of numbers, compilers make jumps of two choices in a row.
+template <class T>
+void clip_tile(void* out, const Input* in, int64_t n) {
+  T* to = static_cast<T*>(out);
+  const T* a = static_cast<const T*>(in[0].at);
+  const T* b = static_cast<const T*>(in[1].at);
+  const T* c = static_cast<const T*>(in[2].at);
+  for (; n > 0; n -= kRun, to += kRun, a += in[0].step, b += in[1].step, c += in[2].step) {
+    for_each_vec<T>(n < kRun ? n : kRun, [&](int64_t i, auto lanes) {
+      const Vec<T> x = lanes.load(a + i), low = lanes.load(b + i), high = lanes.load(c + i);
+      const Vec<T> clipped = smaller_of(larger_of(x, low), high);  // NaN if high is
+      const Vec<T> fitting = low != low ? low : clipped;
+      lanes.store(to + i, x != x ? x : fitting);
+    });
+  }
+}
+
 template <class Op1, class Op2, bool kReversed>
 constexpr PairRow pair_row() {
   using Op = PairOf<Op1, Op2, kReversed>;
@@ -200,14 +217,17 @@ constexpr OpRow kBinary[] = {
 #undef BINARY
 };
 
-// By pair_number().
+// By pair_number(), and kClipPair.
 #define PAIRS(op1)                                                                     \
   pair_row<op1, add_binary, false>(), pair_row<op1, add_binary, true>(),               \
       pair_row<op1, subtract_binary, false>(), pair_row<op1, subtract_binary, true>(), \
       pair_row<op1, multiply_binary, false>(), pair_row<op1, multiply_binary, true>(), \
       pair_row<op1, divide_binary, false>(), pair_row<op1, divide_binary, true>()
-constexpr PairRow kPair[] = {PAIRS(add_binary), PAIRS(subtract_binary), PAIRS(multiply_binary),
-                             PAIRS(divide_binary)};
+constexpr PairRow kPair[] = {PAIRS(add_binary),
+                             PAIRS(subtract_binary),
+                             PAIRS(multiply_binary),
+                             PAIRS(divide_binary),
+                             {{clip_tile<float>, clip_tile<double>}}};
 #undef PAIRS
 
 constexpr OpFn kSelect[4] = {

@@ -181,7 +181,7 @@ CHOICE = (
     OpRecord(
         "clip", lambda x, min=None, max=None: np.clip(x, min, max),
         (Call((3, 4), -1, 1), Call((3, 4), min=0), Call((3, 4), max=1), Call((), 0, 1),
-         Call((3, 4), (4,), 1), Call((3, 4), -1, (3, 1))),
+         Call((3, 4), 0.5, -0.5), Call((3, 4), (4,), 1), Call((3, 4), -1, (3, 1))),
         dtypes=FLOATS, exact=True,
         errors=(
             Raises(lambda f: f(ndl.Tensor([1.0])), ValueError,

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 from ..autograd import Tensor, TensorOp
+from ..backend import program as tp
+from ..backend.program import Value, program
 from ..dtype import DType, dtype_of, float32, float64
 from ..ndarray import functions as F, layout
 from .arithmetic import divide
@@ -439,15 +441,39 @@ def norm(
         result = summation(astype(not_equal(x, 0), x.dtype), given, keepdims)
     elif power == 1:
         result = x.abs().sum(given, keepdims)
+    elif power == 2:
+        result = Norm(given, keepdims)(x)
     else:
         result = Root(power)(_powers(x, power).sum(given, keepdims))
     return astype(result, averaged(dtype))
 
 
+@program
+def norm_of_rows(x: Value) -> Value:
+    return tp.sqrt(tp.row_sum(tp.square(x)))
+
+
+class Norm(Reduction):
+    """y = √(Σ x_i²),  dy/dx_i = x_i / y, and 0 where y = 0"""
+
+    name = "norm"
+
+    def compute(self, a: Any) -> Any:
+        axes = self.reduced(len(a.shape))
+        kept = len(a.shape) - len(axes)
+        if not axes or axes[0] != kept:  # other axes than the last: no rows of memory
+            return F.unary("sqrt", F.reduce("sum", F.unary("square", a), axes, self.keepdims))
+        result = F.run(norm_of_rows, a, axes=axes)
+        return result if self.keepdims else F.reshape(result, a.shape[:kept])
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        zero = equal(node, 0)
+        return self.spread(where(zero, 0, out_grad / where(zero, 1, node)), x) * x
+
+
 def _powers(x: Any, power: float) -> Any:
     """|x|^power; a zero is taken out of the graph, since the rule gives 0 · ∞ there."""
-    if power == 2:
-        return x.square()
     zero = equal(x, 0)
     safe: Any = where(zero, 1, x)
     return where(zero, 0, safe.abs() ** power)
@@ -462,7 +488,7 @@ class Root(TensorOp):
         self.power = power
 
     def compute(self, x: Any) -> Any:
-        return F.unary("sqrt", x) if self.power == 2 else F.binary("power", x, 1 / self.power)
+        return F.binary("power", x, 1 / self.power)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         (x,) = node.inputs

@@ -154,7 +154,9 @@ NORMS = (
     OpRecord(
         "norm", norm,
         (Call((3, 4)), Call((3, 4), 1), Call((3, 4), 2, 0), Call((3, 4), 3, axis=1, keepdims=True),
-         Call((3, 4), np.inf, 1), Call((3, 4), -np.inf), Call((3, 4), "fro"), Call((2, 3), 1.5)),
+         Call((2, 3, 4), axis=(1, 2)), Call((2, 3, 4), axis=(0, 2), keepdims=True), Call(()),
+         Call((2, 3, 4), axis=-1, keepdims=True), Call((3, 4), np.inf, 1), Call((3, 4), -np.inf),
+         Call((3, 4), "fro"), Call((2, 3), 1.5)),
         dtypes=FLOATS,
         errors=(
             needs_tensor("norm"),

@@ -111,6 +111,16 @@ int64_t count_true(const uint8_t* truth, int64_t n) {
   return count;
 }
 
+// The positions of true elements; branch-free, as what is random cannot be predicted.
+int64_t list_true(int32_t* positions, const uint8_t* truth, int64_t n) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    positions[count] = static_cast<int32_t>(i);
+    count += truth[i] != 0;
+  }
+  return count;
+}
+
 }  // namespace
 
 void argsort(const View& out, const View& a, int axis, bool descending) {
@@ -168,15 +178,17 @@ void nonzero(const View& a, int64_t* coordinates) {
   int64_t index[kMaxDims] = {};
   const char* row = a.data;
   uint8_t buffer[kTile];
+  int32_t positions[kTile];
   for (int axis = last; axis >= 0;) {
     for (int64_t start = 0; start < width; start += kTile) {
       const int64_t n = min_of(kTile, width - start);
       const uint8_t* is_true = truth.tile(row + start * stride, stride, n, buffer);
-      for (int64_t i = 0; i < n; ++i) {
-        if (!is_true[i]) continue;
-        for (int d = 0; d < last; ++d) *coordinates++ = index[d];
-        *coordinates++ = start + i;
+      const int64_t count = list_true(positions, is_true, n);
+      for (int d = 0; d < last; ++d) {
+        for (int64_t i = 0; i < count; ++i) coordinates[i * a.ndim + d] = index[d];
       }
+      for (int64_t i = 0; i < count; ++i) coordinates[i * a.ndim + last] = start + positions[i];
+      coordinates += count * a.ndim;
     }
     for (axis = last - 1; axis >= 0; --axis) {
       row += byte_stride(a, axis);

@@ -76,16 +76,16 @@ def ones(
     *shape: Any, device: Device = None, dtype: Any = "float32", requires_grad: bool = False
 ) -> Tensor:
     """Every element is 1."""
-    sizes = _shape(shape, "ones")
-    return full(sizes, 1, device=device, dtype=dtype, requires_grad=requires_grad)
+    data = F.full(_shape(shape, "ones"), 1, dtype, _device(device))
+    return _leaf(data, requires_grad)
 
 
 def zeros(
     *shape: Any, device: Device = None, dtype: Any = "float32", requires_grad: bool = False
 ) -> Tensor:
     """Every element is 0."""
-    sizes = _shape(shape, "zeros")
-    return full(sizes, 0, device=device, dtype=dtype, requires_grad=requires_grad)
+    data = F.full(_shape(shape, "zeros"), 0, dtype, _device(device))
+    return _leaf(data, requires_grad)
 
 
 def empty(
@@ -142,13 +142,14 @@ def arange(
 ) -> Tensor:
     """start, start + step, ... below stop; `arange(n)` counts from 0. Integers give int64."""
     first, last = (0, start) if stop is None else (start, stop)
-    first, last, step = (as_scalar(value, "arange") for value in (first, last, step))
+    first, last, step = [as_scalar(value, "arange") for value in (first, last, step)]
     if step == 0:
         raise ValueError("[arange] expected a step other than 0.")
     values = np.arange(first, last, step)
     kind = _natural(values[:0], exact=False) if dtype is None else dtype_of(dtype)
-    for end in values[:: max(values.size - 1, 1)].tolist():  # the rest lies between
-        F.check_fits("arange", kind, end)
+    if kind.is_integer and values.dtype != kind.storage:
+        for end in values[:: max(values.size - 1, 1)].tolist():  # the rest lies between
+            F.check_fits("arange", kind, end)
     return _from_host(values, kind, device, requires_grad)
 
 

@@ -122,8 +122,9 @@ def normalize_shape(shape: Any, op: str) -> Shape:
 
 def check_sizes(shape: Shape, op: str) -> Shape:
     """The shape itself if no size is negative."""
-    if any(n < 0 for n in shape):
-        raise ValueError(f"[{op}] sizes must not be negative, got {shape}.")
+    for n in shape:
+        if n < 0:
+            raise ValueError(f"[{op}] sizes must not be negative, got {shape}.")
     return shape
 
 

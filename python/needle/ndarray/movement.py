@@ -51,8 +51,9 @@ def permute(a: NDArray, axes: Sequence[int]) -> NDArray:
 @array_function
 def exchange(a: NDArray, axis: int, other: int) -> NDArray:
     """Two axes in each other's place, as a view."""
-    i, j = (layout.normalize_axis(k, a.ndim, "transpose") for k in (axis, other))
     shape, strides = list(a.shape), list(a.strides)
+    i = layout.normalize_axis(axis, len(shape), "transpose")
+    j = layout.normalize_axis(other, len(shape), "transpose")
     shape[i], shape[j] = shape[j], shape[i]
     strides[i], strides[j] = strides[j], strides[i]
     return make_view(tuple(shape), tuple(strides), a.offset, a.dtype, a.device, a._handle)

@@ -38,7 +38,8 @@ MOST_BYTES = 1 << 22
 def elements_header() -> str:
     """The functions of single elements, as text."""
     folder = Path(__file__).parent
-    return "\n".join((folder / name).read_text() for name in ("elements.h", "elements_f32.h"))
+    names = ("elements.h", "elements_f32.h", "elements_f64.h")
+    return "\n".join((folder / name).read_text() for name in names)
 
 
 # Expressions -------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 //
 // name_type(x) for each function of native/common/elementwise.def and each type that it is computed
 // in: f32, f64, i32, i64, b8 (a byte, 0 or 1). They give the same bits as the native kernels where
-// nothing is contracted (-ffp-contract=off). Those of float that the C library has otherwise are in
-// elements_f32.h.
+// nothing is contracted (-ffp-contract=off). Those of float and double that are not exact are in
+// elements_f32.h and elements_f64.h.
 
 #include <math.h>
 #include <stdint.h>
@@ -145,7 +145,7 @@ static inline b8 right_shift_b8(b8 x, b8 y) { return x & (y ^ 1); }
 INTEGERS(i32, uint32_t, 32)
 INTEGERS(i64, uint64_t, 64)
 
-// Floating: what is exact, or the C library's. S ends the library's names -------------------------
+// Floating: what is exact. S ends the library's names -------------------------
 
 #define FLOATS(T, S)                                                                 \
   static inline T relu_##T(T x) { return x < 0 ? 0 : x; }                            \
@@ -183,31 +183,6 @@ INTEGERS(i64, uint64_t, 64)
 
 FLOATS(f32, f)
 FLOATS(f64, )
-
-#define LIBRARY(name) \
-  static inline f64 name##_f64(f64 x) { return name(x); }
-
-LIBRARY(exp)
-LIBRARY(log)
-LIBRARY(log1p)
-LIBRARY(expm1)
-LIBRARY(tanh)
-LIBRARY(sin)
-LIBRARY(cos)
-LIBRARY(tan)
-LIBRARY(sinh)
-LIBRARY(cosh)
-LIBRARY(erf)
-static inline f64 power_f64(f64 x, f64 y) { return pow(x, y); }
-static inline f64 sigmoid_f64(f64 x) {
-  const f64 e = exp(-fabs(x));
-  return (x < 0 ? e : 1.0) / (1.0 + e);
-}
-static inline f64 normal_below(f64 x) { return 0.5 * erfc(x * -0.70710678118654752); }
-static inline f64 gelu_f64(f64 x) { return x * normal_below(x); }
-static inline f64 gelu_slope_f64(f64 x) {
-  return normal_below(x) + x * (exp(-0.5 * x * x) * 0.39894228040143268);
-}
 
 // Casts: NumPy's astype. load_... widens what is stored, store_..._from_... rounds to it ----------
 

@@ -970,3 +970,15 @@ def test_an_exception_in_the_middle_of_a_run_leaves_state_alone():
     np.testing.assert_array_equal(w.numpy(), before)
     np.testing.assert_array_equal(step(ndl.ones(3), good).numpy(), before[:2])
     np.testing.assert_array_equal(w.numpy(), before * 2 + 1)
+
+
+def test_generators_and_coroutines_are_refused():
+    def steps(x):
+        yield x
+
+    async def later(x):
+        return x
+
+    for function in (steps, later):
+        with pytest.raises(TypeError, match="yields or awaits"):
+            ndl.jit(function)

@@ -37,25 +37,37 @@ def cond(
     condition = _truth("cond", condition)
     if not (is_tracing() and isinstance(condition, Tensor)):
         return if_true(*args) if bool(condition) else if_false(*args)
-    before = _assignments()
-    new, old = if_true(*args), if_false(*args)
-    _check_assignments("cond", before)
+    with _only_chosen("cond"):
+        new, old = if_true(*args), if_false(*args)
     return _chosen("cond", condition, new, old)
 
 
-def _assignments() -> tuple[dict[int, Any], dict[int, Any]]:
-    """What a traced function has assigned to tensors from outside, and to their gradients."""
-    recording: Any = random.recording.recorder
-    return dict(recording.tracked.assigned), dict(recording.tracked.grads)
+class _only_chosen:
+    """While functions run of whose results some are chosen: they run whatever the condition is, so
+    they may not change tensors from outside."""
 
+    def __init__(self, op: str):
+        self.op = op
+        self.recording: Any = random.recording.recorder
 
-def _check_assignments(op: str, before: tuple[dict[int, Any], dict[int, Any]]) -> None:
-    """Raise if there are more of them: they would be made whatever is chosen."""
-    if not all(map(is_same, _assignments(), before)):
-        raise at_user_line(
-            f"[{op}] a function that is only chosen from assigns to a tensor from outside, or to "
-            "its gradient; let it return the new value, and assign what comes out."
-        )
+    def __enter__(self) -> None:
+        recording, tracked = self.recording, self.recording.tracked
+        self.assigned, self.grads = dict(tracked.assigned), dict(tracked.grads)
+        self.outer = recording.outside_writes, recording.body_start, recording.is_in_body
+        recording.outside_writes, recording.body_start = [], recording.graph.counter
+        recording.is_in_body = True
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        recording, tracked = self.recording, self.recording.tracked
+        changed = bool(recording.outside_writes)
+        recording.outside_writes, recording.body_start, recording.is_in_body = self.outer
+        changed = changed or not is_same(tracked.assigned, self.assigned)
+        changed = changed or not is_same(tracked.grads, self.grads)
+        if changed and kind is None:
+            raise at_user_line(
+                f"[{self.op}] a function that is only chosen from changes a tensor from outside, "
+                "or its gradient; let it return the new value, and assign what comes out."
+            )
 
 
 def _truth(op: str, condition: Any) -> Any:
@@ -182,7 +194,7 @@ def while_loop(
         if going is None:
             state = body(state)
             continue
-        before, new = _assignments(), body(state)
-        _check_assignments("while_loop", before)
+        with _only_chosen("while_loop"):
+            new = body(state)
         state = _chosen("while_loop", going, new, state)
     return state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Hashable
@@ -327,4 +328,9 @@ def jit(
         return lambda f: jit(f, fuse=fuse, dynamic=dynamic)
     if not callable(function):
         raise TypeError(f"[jit] expected a function, got {type(function).__name__}.")
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        raise TypeError(
+            "[jit] expected a function that returns its result, got one that yields or awaits; "
+            "compile the functions that it calls."
+        )
     return Jitted(function, fuse, dynamic)

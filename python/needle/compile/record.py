@@ -64,7 +64,8 @@ class Recording:
         self.graph = Graph()  # where calls are noted: the program's, or the body of a loop
         self.root = self.graph
         self.tracked: Any = None  # tensors from outside, of trace.py
-        self.outside_writes: list[tuple[Handle, Any]] = []  # of a body, and what was there
+        self.is_in_body = False  # of a loop, or of a function that is only chosen from:
+        self.outside_writes: list[tuple[Handle, Any]] = []  # its writes, and what was there
         self.body_start = 0  # the number of its first value
         self.thread = threading.get_ident()
         self.host: list[HostNumbers] = []
@@ -160,7 +161,7 @@ class Recording:
                 f"[jit] an array of shape {array.shape} from outside the function was written; "
                 "let a Tensor hold it, so that the compiled function can find it."
             )
-        if self.graph is not self.root and not self._is_of_body(handle.value):
+        if self.is_in_body and not self._is_of_body(handle.value):
             self.outside_writes.append((handle, handle.value))
         value = self.graph.new_value(handle.size, handle.dtype)
         out = Operand(value, array.shape, array.strides, array.offset)

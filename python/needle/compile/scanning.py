@@ -245,7 +245,8 @@ class _body_of:
         tracked = recording.tracked
         self.assigned, self.grads = dict(tracked.assigned), dict(tracked.grads)
         self.hosts = len(recording.host)
-        self.start, recording.body_start = recording.body_start, self.outer.counter
+        self.body = recording.body_start, recording.is_in_body
+        recording.body_start, recording.is_in_body = self.outer.counter, True
         recording.outside_writes = []
         recording.graph = Graph(counter=self.outer.counter, constants=self.outer.constants)
         return recording.graph
@@ -254,7 +255,7 @@ class _body_of:
         recording, tracked = self.recording, self.recording.tracked
         writes, recording.outside_writes = recording.outside_writes, self.undo
         self.outer.counter = recording.graph.counter
-        recording.body_start = self.start
+        recording.body_start, recording.is_in_body = self.body
         recording.graph = self.outer
         changed = bool(writes) or len(recording.draws) > self.draws
         changed = changed or len(recording.host) > self.hosts

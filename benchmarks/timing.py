@@ -18,7 +18,9 @@ import needle as ndl
 
 RESULTS = Path(__file__).parent / "results"
 
-BATCH = 4e-3  # seconds; a batch of calls lasts at least this long, so that the clock costs nothing
+# Seconds that a batch of calls lasts at least: the clock costs nothing, and calls of milliseconds
+# follow each other as in a training loop (one after a sleep finds its threads asleep).
+BATCH = 1e-2
 # Seconds of calls before a batch, and of sleep before a long call: PyTorch's second thread keeps
 # its CPU busy for 8 to 9 ms after the last call (libgomp waits by spinning), at the cost of whoever
 # is timed next.

@@ -12,7 +12,7 @@ from .helpers import array, blank, instruction_set
 
 def sigmoid(x):
     e = np.exp(-np.abs(x))
-    return np.where(x < 0, e, 1.0) / (1.0 + e)
+    return np.where(x < 0, e, 1) / (1 + e)  # in the type of x
 
 
 FUNCTIONS = {

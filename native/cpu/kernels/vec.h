@@ -81,6 +81,36 @@ template <class V>
 }
 #endif
 
+// splat and multiply_add for the lower half of the lanes; what is in the others is not said. Cores
+// whose units are half as wide as a vector (Zen 4) need half the time.
+template <class T>
+[[gnu::always_inline]] inline Vec<T> splat_low(T x) {
+  return splat(x);
+}
+template <class V>
+[[gnu::always_inline]] inline V multiply_add_low(V a, V b, V c) {
+  return multiply_add(a, b, c);
+}
+
+#if defined(__AVX512F__)
+template <>
+[[gnu::always_inline]] inline Vec<float> splat_low(float x) {
+  return _mm512_castps256_ps512(_mm256_set1_ps(x));
+}
+template <>
+[[gnu::always_inline]] inline Vec<double> splat_low(double x) {
+  return _mm512_castpd256_pd512(_mm256_set1_pd(x));
+}
+[[gnu::always_inline]] inline __m512 multiply_add_low(__m512 a, __m512 b, __m512 c) {
+  return _mm512_castps256_ps512(_mm256_fmadd_ps(
+      _mm512_castps512_ps256(a), _mm512_castps512_ps256(b), _mm512_castps512_ps256(c)));
+}
+[[gnu::always_inline]] inline __m512d multiply_add_low(__m512d a, __m512d b, __m512d c) {
+  return _mm512_castpd256_pd512(_mm256_fmadd_pd(
+      _mm512_castpd512_pd256(a), _mm512_castpd512_pd256(b), _mm512_castpd512_pd256(c)));
+}
+#endif
+
 // a > b ? a : b and a < b ? a : b, of scalars and vectors: b where they do not compare.
 template <class V>
 [[gnu::always_inline]] inline V larger_of(V a, V b) {

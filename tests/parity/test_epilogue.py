@@ -119,9 +119,9 @@ def test_on_tiles_of_amx(amx, kind):
 @on_devices
 @pytest.mark.parametrize("kind", sorted(PROGRAMS))
 def test_large_in_every_transposition(device, kind):
-    """Also where B is packed in regions of k."""
+    """Also where B is packed in regions of k, and where long sums are cut into parts."""
     _, shapes, dtypes = PROGRAMS[kind]
-    for m, k, n in ((130, 200, 150), (75, 2100, 530)):
+    for m, k, n in ((130, 200, 150), (75, 2100, 530), (70, 900, 81)):
         for left in (contiguous, transposed):
             for right in (contiguous, transposed):
                 a = Spec(mild(float32, (m, k), 1), float32, left)

@@ -63,6 +63,24 @@ def test_matmul(device, dtype):
             check_matmul(device, out, a, b, about)
 
 
+@on_devices
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_sums_in_parts(device, dtype):
+    m, k, n = 90, 700, 85
+    a, b = Spec(mild(dtype, (m, k), 1), dtype), Spec(mild(dtype, (k, n), 2), dtype, sliced)
+    for layout in (contiguous, transposed, sliced):
+        check_matmul(device, blank((m, n), dtype, layout), a, b, f"{dtype} {layout.__name__}")
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_few_columns_in_the_last_vector(device, dtype):
+    """Those that do not fill half of it are multiplied as half a vector."""
+    for n in (1, 15, 16, 17, 20, 24, 25, 31, 33, 40, 41, 50, 56, 57):
+        a, b = Spec(mild(dtype, (29, 40), 1), dtype), Spec(mild(dtype, (40, n), n), dtype)
+        check_matmul(device, blank((29, n), dtype, sliced), a, b, f"{n} columns")
+
+
 def check_matmul(device, out, a, b, about):
     dtype = out.dtype
     if not dtype.is_floating:
@@ -94,6 +112,7 @@ def check_matmul(device, out, a, b, about):
         (9, 501, 403), (80, 2100, 530), (75, 400, 2700), (74, 1500, 1401),  # B in regions
         (150, 1000, 300), (128, 640, 512), (145, 801, 1400),  # columns of A packed for all tiles
         (90, 1024, 70), (130, 2048, 200), (30, 500, 1024), (200, 1100, 1024),  # rows share a set
+        (100, 784, 100), (75, 1031, 68), (20, 30001, 18),  # cut along k
     ],
 )  # fmt: skip
 def test_large_matmul_in_every_transposition(device, dtype, sizes):

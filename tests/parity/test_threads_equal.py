@@ -93,7 +93,8 @@ def test_along_an_axis(name, axis):
 
 @pytest.mark.parametrize("dtype", [float32, float64, float16, bfloat16, int32])
 @pytest.mark.parametrize(
-    "sizes", [(257, 300, 129), (520, 300, 260), (3, 3000, 5), (700, 2, 700), (90, 2100, 530)]
+    "sizes",
+    [(257, 300, 129), (520, 300, 260), (3, 3000, 5), (700, 2, 700), (90, 2100, 530), (99, 783, 97)],
 )
 def test_matmul(sizes, dtype):
     m, k, n = sizes

@@ -10,8 +10,8 @@
 // also when its rows are contiguous and do not share a set of the cache. Otherwise B is packed into
 // panels and A copied before the tiles start, or by the tile when no other needs the same part.
 // Sums are kept in C, or in the tile's own memory if rows of C share a set. Few rows pass over B in
-// the order of memory, kThinDepth of its rows at a time. Nothing splits a sum over k but depth_, so
-// results depend neither on the number of threads nor on what is packed.
+// the order of memory, kThinDepth of its rows at a time. Nothing splits a sum over k but depth_
+// (and gemm_long.h), so results depend neither on the number of threads nor on what is packed.
 #pragma once
 
 #include "brgemm.h"

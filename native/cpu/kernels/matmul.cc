@@ -21,7 +21,9 @@ void matmul_then(const TileProgram& program, const View* const* operands) {
     return all.run_apart([&](const View& product) { matmul(product, all.a(), all.b()); });
   }
   const Epilogue epilogue = all.epilogue();
-  Gemm<float>(product_of(all, holder), &epilogue).run();
+  const Product<float> product = product_of(all, holder);
+  if (has_long_sums(product)) return LongSums<float>(product).run(&epilogue);
+  Gemm<float>(product, &epilogue).run();
 }
 
 void matmul_of(const TileProgram& program, const TileProgram* then, const View* const* operands) {

@@ -3,6 +3,7 @@
 
 #include "alias.h"
 #include "few_rows.h"
+#include "gemm_long.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
@@ -39,6 +40,7 @@ void multiply(const Product<T>& p) {
   const bool by_columns = length_of(p.out.row_stride) < length_of(p.out.col_stride);
   Product<T> q = by_columns ? p.transposed() : p;
   q.out.is_plain = q.out.is_plain && q.out.col_stride == kSize;
+  if (has_long_sums(q)) return LongSums<T>(q).run();
   Gemm<T>(q).run();
 }
 

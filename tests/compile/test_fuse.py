@@ -5,6 +5,7 @@ import pytest
 
 import needle as ndl
 from needle.backend.program import Value, cast, program, row_index
+from needle.compile.fuse import is_frozen
 from needle.compile.spaces import count_of, refinement, split
 from needle.ndarray import functions
 
@@ -297,3 +298,27 @@ def test_mean_cross_entropy_and_its_gradients_are_one_program(ignored):
     over_logits = [k for k in compiled.kernels if "float32[20, 9]" in k.inputs + k.outputs]
     assert [k.name for k in over_logits] == ["matmul", "run fused", "matmul"]
     assert over_logits[1].text.count("exp ") == 1
+
+
+def test_frozen_programs_stay_apart_from_what_is_not():
+    """As a part of another program they would be interpreted, which takes twice as long."""
+    softmax = ndl.nn.functional.softmax
+    x = tensor(6, 40)
+    assert kernels(lambda x: softmax(softmax(x, -1), -1), x) == ["run", "run"]
+    assert kernels(lambda x: (softmax(x * 2, -1) + 1).exp(), x) == ["multiply", "run", "run"]
+    doubles = ndl.tensor(RNG.standard_normal((6, 40)))
+    assert kernels(lambda x: softmax(softmax(x, -1), -1), doubles) == ["run"]
+
+
+def test_programs_of_several_calls_may_be_frozen():
+    layer, norm = ndl.nn.Linear(40, 40), ndl.nn.LayerNorm(40)
+
+    def block(x):
+        with ndl.no_grad():
+            x = x + layer(x)
+            return x, norm(x)
+
+    f = ndl.jit(block)
+    f(tensor(6, 40))
+    (program,) = [node for node in f.graph["fused"].nodes if node.kernel == "run"]
+    assert is_frozen(program)

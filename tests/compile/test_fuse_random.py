@@ -87,7 +87,7 @@ def test_the_backward_pass_reads_a_mask_of_bytes():
         lambda x: x + ndl.randb(*x.shape, dtype="float32"),
         lambda x: (y := ndl.rand(*x.shape), x * y),  # the numbers themselves too
         lambda x: F.dropout(x.reshape(-1), 0.3).reshape(*x.shape) * x,
-        lambda x: F.softmax(F.dropout(x, 0.3), -1),
+        lambda x: (y := F.dropout(x, 0.3)) - y.mean(-1, keepdims=True),
     ],
 )
 @pytest.mark.parametrize("shape", [(7,), (6, 10), (3, 5, 33), (130, 515)], ids=str)

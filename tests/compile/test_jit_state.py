@@ -394,3 +394,29 @@ def test_old_graphs_notice_that_parameters_changed():
     f()
     with pytest.raises(ValueError, match="replaced"):
         y.backward()
+
+
+def test_a_gradient_that_is_returned_is_the_one_that_the_tensor_has():
+    """As in eager mode, and without a copy; who keeps one keeps its numbers."""
+    w = ndl.tensor(X[:3].T, requires_grad=True)
+
+    @ndl.jit
+    def step(x):
+        loss = ((x @ w) ** 2).sum()
+        loss.backward(create_graph=False)
+        return x.grad, {"w": w.grad, "loss": loss, "again": w.grad}
+
+    x = ndl.tensor(X, requires_grad=True)
+    dx, found = step(x)
+    assert dx is x.grad and found["w"] is w.grad and found["again"] is w.grad
+    assert not [k for k in step.kernels if k.name == "copy"]
+    first = bits(found["w"])
+    other = ndl.tensor(X + 1, requires_grad=True)
+    assert step(other)[0] is other.grad
+    np.testing.assert_array_equal(bits(found["w"]), first)
+    assert not np.array_equal(bits(w.grad), first)
+    expected = bits(w.grad)
+    for _ in range(3):  # the memory of a gradient that nobody keeps is used again
+        found = step(other)[1]
+        np.testing.assert_array_equal(bits(found["w"]), expected)
+        del found

@@ -117,6 +117,8 @@ class Binding:
             for o in trace.outputs
             if o.kind == RESULT and o.requires_grad and not o.is_freed
         ]
+        states = (o for o in trace.outputs if o.kind == GRADIENT and isinstance(o.target, Cell))
+        self.returned = [o for o in states if o.given_as]  # in memory that may be the former one's
         self.seen = -1  # changes of what is known that the template has
         self._sort_outputs()
 
@@ -256,6 +258,10 @@ class Binding:
             output, x = trace.outputs[i], self.plan.results[i]
             array = make_view(x.shape, x.strides, x.offset, x.dtype, output.device, handle)
             self._give(i, output, array, results, originals)
+        for output in self.returned:
+            grad = grad_of(output.target.owner)
+            for position in output.given_as:
+                results[position] = grad
         stamp = autograd.next_stamp()
         for tensor in trace.assigned:
             tensor._replaced = stamp
@@ -294,6 +300,8 @@ class Binding:
             grad = Tensor.make_const(array)
             if isinstance(owner, Tensor):  # an array of NumPy's has none
                 set_grad(owner, grad)
+            for position in output.given_as:
+                results[position] = grad
             if isinstance(target, Cell):
                 self.given[self.gradients.index(i)] = grad
         elif isinstance(target, Cell):

@@ -58,6 +58,7 @@ class Output:
     is_tensor: bool = True
     requires_grad: bool = False
     is_freed: bool = False  # has a backward pass taken its history apart?
+    given_as: tuple[int, ...] = ()  # the positions of results that are this gradient (GRADIENT)
     state: State | None = None  # what it replaces (DATA)
     home: bool = False  # may it be computed in that memory?
 
@@ -185,12 +186,14 @@ def _run(
     values = [array._handle.value for array in arrays]
     default_generator = random.default_generator()
     out = function(*call_args, **call_kwargs)
-    outputs, result = _results(out, recording)
     without_grad = [i for i, given in entered.items() if id(given) in tracked.without_grad]
     cleared = [i for i, given in entered.items() if _is_cleared(given, tracked)]
+    written: list[Output] = []
+    gradients: dict[int, Output] = {}  # id of the tensor -> its output
     for i, given in entered.items():
-        outputs += _argument_writes(i, given, arrays[i], values[i], recording)
-    outputs += _state_writes(tracked)
+        written += _argument_writes(i, given, arrays[i], values[i], recording, gradients)
+    written += _state_writes(tracked, gradients)
+    outputs, result = _results(out, recording, gradients)
     return Trace(
         graph=recording.graph,
         arguments=values,
@@ -198,7 +201,7 @@ def _run(
         host=recording.host,
         draws=recording.draws,
         counters=recording.counters,
-        outputs=outputs,
+        outputs=outputs + written,
         result=result,
         cleared=cleared + [tensor for tensor, grad in tracked.grads.values() if grad is None],
         facts={},
@@ -234,8 +237,13 @@ def _output(kind: str, target: Any, array: NDArray, recording: Recording) -> Out
     return Output(kind, target, recording.operand(array), array.device)
 
 
-def _results(out: Any, recording: Recording) -> tuple[list[Output], Any]:
-    """The arrays among the leaves of a result, and the nesting with None in their places."""
+def _results(
+    out: Any, recording: Recording, gradients: dict[int, Output]
+) -> tuple[list[Output], Any]:
+    """The arrays among the leaves of a result, and the nesting with None in their places.
+
+    `x.grad` is given once: the caller gets the very tensor that x has.
+    """
     outputs: list[Output] = []
     position = -1
 
@@ -245,6 +253,10 @@ def _results(out: Any, recording: Recording) -> tuple[list[Output], Any]:
         if not isinstance(leaf, (Tensor, NDArray)):
             return leaf
         is_tensor = isinstance(leaf, Tensor)
+        gradient = gradients.get(id(leaf))
+        if gradient is not None and isinstance(leaf, Tensor) and not leaf.requires_grad:
+            gradient.given_as += (position,)
+            return None
         data = leaf.realize_cached_data() if isinstance(leaf, Tensor) else leaf
         outputs.append(_output(RESULT, position, data, recording))
         outputs[-1].is_tensor = is_tensor
@@ -256,7 +268,12 @@ def _results(out: Any, recording: Recording) -> tuple[list[Output], Any]:
 
 
 def _argument_writes(
-    i: int, given: Any, array: NDArray, value: Value, recording: Recording
+    i: int,
+    given: Any,
+    array: NDArray,
+    value: Value,
+    recording: Recording,
+    gradients: dict[int, Output],
 ) -> list[Output]:
     """What the function did to an argument: other data, data written in place, a gradient."""
     written: list[Output] = []
@@ -267,6 +284,7 @@ def _argument_writes(
         written.append(_output(DATA, i, data, recording))
     if isinstance(given, Tensor) and given.grad is not None:
         written.append(_output(GRADIENT, i, given.grad.realize_cached_data(), recording))
+        gradients[id(given.grad)] = written[-1]
     return written
 
 
@@ -276,7 +294,7 @@ def _is_cleared(given: Any, tracked: Tracked) -> bool:
     return is_set and given.grad is None
 
 
-def _state_writes(tracked: Tracked) -> list[Output]:
+def _state_writes(tracked: Tracked, gradients: dict[int, Output]) -> list[Output]:
     """Tensors from outside with other data or another gradient, and memory written in place."""
     recording = tracked.recording
     written: list[Output] = []
@@ -287,6 +305,7 @@ def _state_writes(tracked: Tracked) -> list[Output]:
         if grad is not None:
             data = grad.realize_cached_data()
             written.append(_output(GRADIENT, Cell(tensor, True), data, recording))
+            gradients[id(grad)] = written[-1]
     for state in tracked.states.values():
         if state.is_mutated:
             device = state.arrays[0].device

@@ -1,4 +1,4 @@
-"""The contract that a device fulfils: about twenty kernels over strided operands.
+"""The contract that a device fulfils: about thirty kernels over strided operands.
 
 An *operand* is anything with `_handle`, `shape`, `strides`, `offset` and `dtype`; strides and
 offset count elements. In practice it is an NDArray. The caller allocates every output (with

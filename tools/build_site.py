@@ -18,13 +18,23 @@ import markdown
 import needle as ndl
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/from-scratch.md", "docs/design.md", "docs/layout.md"]
-PAGES += [
+# In reading order: using needle, how it works, changing it.
+PAGES = [
+    "README.md",
+    "docs/training.md",
+    "docs/coming-from-pytorch.md",
+    "docs/custom-op.md",
+    "docs/env.md",
+    "docs/results.md",
     "docs/performance.md",
+    "docs/from-scratch.md",
+    "docs/design.md",
+    "docs/compiler.md",
+    "docs/layout.md",
     "docs/add-an-op.md",
     "docs/add-a-device.md",
-    "docs/env.md",
     "CONTRIBUTING.md",
+    "CHANGELOG.md",
 ]
 TEMPLATE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">

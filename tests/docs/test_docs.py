@@ -22,7 +22,7 @@ import pytest
 import needle as ndl
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
@@ -75,6 +75,11 @@ def test_docstrings(module: ModuleType) -> None:
     known = {"ndl": ndl, "np": np}
     failed, _ = doctest.testmod(module, extraglobs=known, optionflags=FLAGS)
     assert failed == 0
+
+
+def test_site_has_every_page() -> None:
+    listed = set(re.findall(r'"([\w/-]+\.md)"', (ROOT / "tools" / "build_site.py").read_text()))
+    assert {str(page.relative_to(ROOT)) for page in PAGES} - listed == set()
 
 
 def test_layout_page_lists_every_file_of_the_core() -> None:

@@ -16,6 +16,7 @@ from types import ModuleType
 import markdown
 
 import needle as ndl
+from needle import data, io, nn, optim, testing
 
 ROOT = Path(__file__).parents[1]
 # In reading order: using needle, how it works, changing it.
@@ -36,6 +37,7 @@ PAGES = [
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 ]
+MODULES = [ndl, nn, nn.functional, nn.init, optim, data, io, testing]  # of the API's page
 TEMPLATE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title} · needle</title>
@@ -68,19 +70,27 @@ def render(text: str) -> str:
     return markdown.markdown(linked, extensions=["fenced_code", "tables", "toc"])
 
 
+def is_own(value: object) -> bool:
+    """Is it needle's, not NumPy's or typing's?"""
+    return (getattr(value, "__module__", None) or "").startswith("needle")
+
+
 def api_entry(name: str, value: object) -> str:
     """### name(signature), then the docstring as it is written."""
     try:
         signature = str(inspect.signature(value)) if callable(value) else ""
     except ValueError:
         signature = ""
+    signature = re.sub(r"(: |-> )'([^']*)'", r"\1\2", signature)  # annotations without quotes
     doc = html.escape(inspect.getdoc(value) or "")
     return f"<h3><code>{name}{html.escape(signature)}</code></h3>\n<pre>{doc}</pre>\n"
 
 
 def api_body(module: ModuleType) -> str:
     """Functions first, then classes, each in alphabetical order."""
-    public = {n: v for n, v in vars(module).items() if not n.startswith("_")}
+    public = {
+        n: v for n in dir(module) if not n.startswith("_") and is_own(v := getattr(module, n))
+    }
     functions = sorted(n for n, v in public.items() if inspect.isroutine(v))
     classes = sorted(n for n, v in public.items() if inspect.isclass(v))
     parts = [f"<h1>{module.__name__}</h1>"]
@@ -104,7 +114,7 @@ def main(out: Path) -> None:
 
     for source in PAGES:
         write(page_name(source), titles[source], render((ROOT / source).read_text()))
-    write("api.html", "API", api_body(ndl))
+    write("api.html", "API", "\n".join(map(api_body, MODULES)))
     shutil.copytree(ROOT / "docs" / "images", out / "images", dirs_exist_ok=True)
     print(f"{len(links)} pages in {out}")
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import pkgutil
 import re
+import textwrap
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -75,6 +77,14 @@ def test_docstrings(module: ModuleType) -> None:
     known = {"ndl": ndl, "np": np}
     failed, _ = doctest.testmod(module, extraglobs=known, optionflags=FLAGS)
     assert failed == 0
+
+
+def test_readme_quotes_an_operator_as_it_is() -> None:
+    quoted = textwrap.indent(
+        inspect.getsource(ndl.ops.Tan), "    ", lambda line: bool(line.strip())
+    )
+    function = textwrap.indent(inspect.getsource(ndl.tan), "    ")
+    assert f"{quoted}\n\n{function}" in (ROOT / "README.md").read_text()
 
 
 def test_site_has_every_page() -> None:

@@ -169,6 +169,26 @@ def propagate(
         )
 
 
+def pull_back(
+    outputs: Sequence[Value],
+    out_grads: Sequence[Value],
+    inputs: Sequence[Value],
+    *,
+    create_graph: bool,
+) -> list[Any]:
+    """The adjoints of inputs, given those of outputs; None where nothing flows."""
+    found: dict[int, Value] = {}
+    wanted = {id(x) for x in inputs}
+
+    def store(node: Value, adjoint: Value) -> None:
+        if id(node) in wanted:
+            found[id(node)] = adjoint
+
+    targets = [x for x in inputs if x.requires_grad]
+    propagate(outputs, out_grads, store, create_graph=create_graph, targets=targets)
+    return [found.get(id(x)) for x in inputs]
+
+
 def _run_hooks(node: Value, adjoint: Any) -> Any:
     for hook in tuple((node._hooks or {}).values()):
         replaced = hook(adjoint)

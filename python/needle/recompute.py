@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .autograd import Tensor, TensorTuple, TensorTupleOp, Value, next_stamp
-from .graph import enable_grad, find_topo_sort, is_grad_enabled
+from .graph import enable_grad, find_topo_sort, is_grad_enabled, pull_back
 from .ndarray import random
-from .transforms import pull_back, stand_in
+from .transforms import stand_in
 from .tree import leaves, with_leaves
 
 

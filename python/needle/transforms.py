@@ -21,7 +21,7 @@ from .graph import (
     find_topo_sort,
     is_grad_enabled,
     no_grad,
-    propagate,
+    pull_back,
     set_grad_enabled,
 )
 from .ndarray import functions as F, mutation
@@ -127,25 +127,6 @@ def _kind(x: Any) -> str:
 # Walking ----------------------------------------------------------------------------------------
 
 
-def pull_back(
-    outputs: Sequence[Value],
-    cotangents: Sequence[Value],
-    inputs: Sequence[Value],
-    *,
-    create_graph: bool,
-) -> list[Any]:
-    """The adjoints of inputs, given those of outputs; None where nothing leads to."""
-    found: dict[int, Value] = {}
-    wanted = {id(x) for x in inputs}
-
-    def store(node: Value, adjoint: Value) -> None:
-        if id(node) in wanted:
-            found[id(node)] = adjoint
-
-    propagate(outputs, cotangents, store, create_graph=create_graph, targets=inputs)
-    return [found.get(id(x)) for x in inputs]
-
-
 def _given_out(found: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Value]) -> list[Tensor]:
     """Adjoints as results: zeros for None, and each in memory of its own, to be written into."""
     taken = {mutation.memory_id(u.cached_data) for u in seeds}
@@ -159,7 +140,7 @@ def push_forward(
     *,
     create_graph: bool,
 ) -> list[Any]:
-    """The tangents of outputs, given those of inputs; None where nothing leads to.
+    """The tangents of outputs, given those of inputs; None where nothing flows.
 
     tangent(y) = sum over inputs x of y:  dy/dx * tangent(x)
     """

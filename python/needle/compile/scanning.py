@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import Tensor, TensorTuple, TensorTupleOp, next_stamp
-from ..graph import enable_grad, is_grad_enabled
+from ..graph import enable_grad, is_grad_enabled, pull_back
 from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import compact_strides
 from ..ops.common import zeros_like
 from ..recompute import _captured
-from ..transforms import pull_back, stand_in
+from ..transforms import stand_in
 from ..tree import leaves, map_leaves, with_leaves
 from .errors import user_line
 from .graph import INPUT, Graph, Node, Operand, Value, whole

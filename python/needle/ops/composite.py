@@ -7,34 +7,17 @@ from typing import Any
 
 from ..autograd import Tensor
 from ..dtype import dtype_of
-from ..graph import enable_grad, is_grad_enabled, propagate
+from ..graph import enable_grad, is_grad_enabled, pull_back
 from .movement import Reshape
 
 
-def _stand_in(x: Tensor) -> Tensor:
+def stand_in(x: Tensor) -> Tensor:
     """A node of its own with x's data and history: inputs may be one and the same tensor."""
     if not dtype_of(x.dtype).is_floating:
         return x
     node = Reshape(x.shape)(x)
     node.requires_grad = True
     return node
-
-
-def adjoints(
-    outputs: Sequence[Tensor],
-    out_grads: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-    create_graph: bool,
-) -> list[Any]:
-    """The adjoints of inputs, given those of outputs; None where nothing flows."""
-    found: dict[int, Any] = {}
-
-    def store(value: Any, adjoint: Any) -> None:
-        found[id(value)] = adjoint
-
-    targets = [x for x in inputs if x.requires_grad]
-    propagate(outputs, out_grads, store, create_graph=create_graph, targets=targets)
-    return [found.get(id(x)) for x in inputs]
 
 
 def gradient_of_gradient(
@@ -47,8 +30,8 @@ def gradient_of_gradient(
     """Differentiates (inputs, given) -> adjoints of the wanted inputs of `composite`, where `given`
     are the adjoints of its results. Gives the adjoints of inputs and of given."""
     with enable_grad():
-        sources, seeds = [_stand_in(x) for x in inputs], [_stand_in(g) for g in given]
-        first = adjoints(composite(*sources), seeds, sources, create_graph=True)
+        sources, seeds = [stand_in(x) for x in inputs], [stand_in(g) for g in given]
+        first = pull_back(composite(*sources), seeds, sources, create_graph=True)
     pairs = [
         (adjoint, out_grad)
         for adjoint, out_grad in zip(
@@ -56,7 +39,10 @@ def gradient_of_gradient(
         )
         if adjoint is not None
     ]
-    second = adjoints(
-        [a for a, _ in pairs], [g for _, g in pairs], [*sources, *seeds], is_grad_enabled()
+    second = pull_back(
+        [a for a, _ in pairs],
+        [g for _, g in pairs],
+        [*sources, *seeds],
+        create_graph=is_grad_enabled(),
     )
     return second[: len(sources)], second[len(sources) :]

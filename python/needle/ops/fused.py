@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd import Op, Tensor, TensorOp, TensorTupleOp
-from ..dtype import dtype_of
-from ..graph import enable_grad, is_grad_enabled, propagate
-from .movement import Reshape
+from ..graph import enable_grad, is_grad_enabled, pull_back
+from .composite import stand_in
 
 
 class _ByDefinition(Op):
@@ -19,22 +18,16 @@ class _ByDefinition(Op):
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         with enable_grad():
-            stand_ins = [_stand_in(x) for x in node.inputs]
+            stand_ins = [stand_in(x) for x in node.inputs]
             outputs: Any = self.definition(*stand_ins)
         one = isinstance(outputs, Tensor)
-        found: dict[int, Any] = {}
-
-        def store(value: Any, adjoint: Any) -> None:
-            found[id(value)] = adjoint
-
-        propagate(
-            [outputs] if one else list(outputs),
-            [out_grad] if one else list(out_grad.tuple()),
-            store,
+        found = pull_back(
+            [outputs] if one else outputs,
+            [out_grad] if one else out_grad.tuple(),
+            stand_ins,
             create_graph=is_grad_enabled(),
-            targets=[x for x in stand_ins if x.requires_grad],
         )
-        return tuple(found.get(id(x)) for x in stand_ins)
+        return tuple(found)
 
 
 class FusedOp(_ByDefinition, TensorOp):
@@ -43,12 +36,3 @@ class FusedOp(_ByDefinition, TensorOp):
 
 class FusedTupleOp(_ByDefinition, TensorTupleOp):
     """With several results."""
-
-
-def _stand_in(x: Tensor) -> Tensor:
-    """A node of its own with x's data and history: inputs may be one and the same tensor."""
-    if not dtype_of(x.dtype).is_floating:
-        return x
-    node = Reshape(x.shape)(x)
-    node.requires_grad = True
-    return node

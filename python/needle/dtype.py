@@ -152,6 +152,12 @@ def floating(a: DType) -> DType:
 
 
 @cache
+def widened(a: DType) -> DType:
+    """The type in which sums on the way to a result of a are kept: float32 for the half types."""
+    return float32 if a in (float16, bfloat16) else a
+
+
+@cache
 def summed(a: DType) -> DType:
     """The type of a sum or product: integers and bools widen to int64, floats stay."""
     return a if a.is_floating else int64

@@ -6,9 +6,9 @@ import pytest
 import needle as ndl
 from needle import _native
 from needle.backend import reference
-from needle.dtype import bfloat16, bool_, float32, float64
+from needle.dtype import bfloat16, bool_, float32, float64, widened
 from needle.ndarray import sequence
-from needle.ndarray.sequence import CELLS, compute_dtype
+from needle.ndarray.sequence import CELLS
 
 from .operands import (
     DEVICES,
@@ -84,13 +84,13 @@ def mask_of(kind, dtype, batch, queries, keys):
     if kind == "bool":
         return Spec(draw(bool_, (*batch, queries, keys), 5), bool_)
     shape = (1, keys) if kind == "one row" else (queries, keys)
-    return Spec(normal(compute_dtype(dtype), shape, 6), compute_dtype(dtype))
+    return Spec(normal(widened(dtype), shape, 6), widened(dtype))
 
 
 def check_attention(device, dtype, sizes, mask=None, causal=False, layout=0, batch=(2, 3)):
     """Forward and backward for (T, S, D, E)."""
     queries, keys, size, width = sizes
-    sums = compute_dtype(dtype)
+    sums = widened(dtype)
     readable = lambda i: READABLE[(layout + i) % len(WRITABLE)]  # noqa: E731
     writable = lambda i: WRITABLE[(layout + i) % len(WRITABLE)]  # noqa: E731
     q = Spec(normal(dtype, (*batch, queries, size), 1), dtype, readable(0))
@@ -194,7 +194,7 @@ def heads_of(memory, part):
 def check_recurrence(device, cell, dtype, sizes, bias=False, layout=0):
     """Forward and backward for (T, B, H)."""
     steps, batch, size = sizes
-    info, sums = CELLS[cell], compute_dtype(dtype)
+    info, sums = CELLS[cell], widened(dtype)
     readable = lambda i: READABLE[(layout + i) % len(WRITABLE)]  # noqa: E731
     writable = lambda i: WRITABLE[(layout + i) % len(WRITABLE)]  # noqa: E731
     wide = info.gates * size

@@ -5,16 +5,11 @@ from __future__ import annotations
 from functools import reduce
 from typing import NamedTuple
 
-from ..dtype import DType, float32, floating, promote
+from ..dtype import floating, promote, widened
 from . import layout
 from .array import NDArray, empty, make_view
 from .functions import array_function, cast, reshape, same_device
 from .layout import Shape
-
-
-def compute_dtype(dtype: DType) -> DType:
-    """The type that sums over a sequence are kept in: float32 for the half types."""
-    return float32 if dtype.itemsize == 2 else dtype
 
 
 def _empty_like(shape: Shape, a: NDArray) -> NDArray:
@@ -35,7 +30,7 @@ def _in_one_dtype(
 ) -> tuple[NDArray, NDArray, NDArray, NDArray | None]:
     dtype = floating(promote(promote(q.dtype, k.dtype), v.dtype))
     if mask is not None and mask.dtype != "bool":
-        mask = cast(mask, compute_dtype(dtype))
+        mask = cast(mask, widened(dtype))
     return cast(q, dtype), cast(k, dtype), cast(v, dtype), mask
 
 
@@ -43,13 +38,13 @@ def _in_one_dtype(
 def attention(
     q: NDArray, k: NDArray, v: NDArray, mask: NDArray | None, scale: float, causal: bool
 ) -> tuple[NDArray, NDArray]:
-    """softmax(q kᵀ scale + mask) v (..., T, E), and ln Σ e^s (..., T, 1) in the compute dtype."""
+    """softmax(q kᵀ scale + mask) v (..., T, E), and ln Σ e^s (..., T, 1) in the dtype of sums."""
     device = same_device("attention", q, k, v, *([] if mask is None else [mask]))
     q, k, v, mask = _in_one_dtype(q, k, v, mask)
     fronts = [x.shape[:-2] for x in (q, k, v, mask) if x is not None]
     front = layout.broadcast_shapes("attention", *fronts)
     out = _empty_like((*front, q.shape[-2], v.shape[-1]), q)
-    log_sums = empty((*front, q.shape[-2], 1), compute_dtype(q.dtype), device)
+    log_sums = empty((*front, q.shape[-2], 1), widened(q.dtype), device)
     device.mod.attention(out, log_sums, q, k, v, mask, scale, causal)
     return out, log_sums
 
@@ -115,7 +110,7 @@ def recurrence(
         make_view((steps, batch, size), states.strides, start, dtype, device, states._handle)
         for start in (0, batch * size)
     )
-    kept = empty((steps, batch, info.kept * size), compute_dtype(dtype), device)
+    kept = empty((steps, batch, info.kept * size), widened(dtype), device)
     c_last = empty((batch, size), dtype, device) if info.has_c else None
     if c0 is not None:
         c0 = cast(c0, dtype)

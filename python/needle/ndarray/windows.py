@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..dtype import DType, float32, promote
+from ..dtype import promote, widened
 from .array import NDArray, empty, full, make_view
 from .functions import array_function, cast, pad, same_device
 from .layout import Shape
@@ -96,15 +96,10 @@ def unfold(x: NDArray, window: Window, fill: float = 0) -> NDArray:
 @array_function
 def fold(windows: NDArray, window: Window, spatial: Shape) -> NDArray:
     """(N, P..., K..., C) -> (N, S..., C): windows added up where they overlap, padding dropped."""
-    dtype = _wide(windows.dtype)
+    dtype = widened(windows.dtype)
     out = full((windows.shape[0], *spatial, windows.shape[-1]), 0, dtype, windows.device)
     _add_windows(out, cast(windows, dtype), window)
     return cast(out, windows.dtype)
-
-
-def _wide(dtype: DType) -> DType:
-    """The type in which sums are kept: float32 for the half types."""
-    return float32 if dtype.is_floating and dtype.itemsize == 2 else dtype
 
 
 def _add_windows(out: NDArray, windows: NDArray, window: Window) -> None:

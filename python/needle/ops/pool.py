@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor, TensorOp
-from ..dtype import dtype_of
+from ..dtype import dtype_of, widened
 from ..ndarray import pooling
 from ..ndarray.layout import Shape
 from ..ndarray.windows import Window
@@ -225,9 +225,8 @@ def _average_dtype(x: Tensor) -> Any:
 
 
 def _wide(x: Tensor) -> Tensor:
-    """x in the type to add up in: float32 for the half types."""
-    dtype = dtype_of(x.dtype)
-    return astype(x, "float32") if dtype.is_floating and dtype.itemsize == 2 else x
+    """x in the type to add up in."""
+    return astype(x, widened(dtype_of(x.dtype)))
 
 
 def _like(values: np.ndarray[Any, Any], x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 from ..autograd import Tensor, TensorOp
 from ..backend import program as tp
 from ..backend.program import Value, program
-from ..dtype import DType, dtype_of, float32, float64
+from ..dtype import DType, dtype_of, float64, widened
 from ..ndarray import functions as F, layout
 from .arithmetic import divide
 from .common import Scalar, check_tensor, fit, one_of, reporting_as, zeros_like
@@ -38,9 +38,8 @@ def in_floats(a: Any) -> Any:
 
 
 def accumulator(dtype: Any) -> DType:
-    """The type in which sums on the way to a result are kept: float32 for the half types."""
-    dtype = averaged(dtype)
-    return float32 if dtype.itemsize == 2 else dtype
+    """The type in which sums on the way to a mean are kept."""
+    return widened(averaged(dtype))
 
 
 class Reduction(TensorOp):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor
-from ..dtype import dtype_of
+from ..dtype import dtype_of, widened
 from ..ndarray.layout import Shape
 from .common import check_tensor, constant
 from .conv import per_axis
@@ -44,8 +44,7 @@ def interpolate(
     if mode == "area":
         return adaptive_avg_pool(x, target)
     if mode in LINEAR:
-        # Weights and sums of the half types are kept in float32.
-        y = astype(x, "float32") if dtype_of(x.dtype).itemsize == 2 else x
+        y = astype(x, widened(dtype_of(x.dtype)))
         for i, (m, factor) in enumerate(zip(target, factors, strict=True)):
             y = _linear(y, 2 + i, m, factor, bool(align_corners))
         return astype(y, x.dtype)

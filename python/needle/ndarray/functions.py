@@ -13,7 +13,6 @@ kernels without a copy.
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import Any, NoReturn
 
@@ -426,7 +425,3 @@ def to_device(a: NDArray, device: BackendDevice) -> NDArray:
         device = null_of(device.name)
         return make_view(a.shape, a.strides, a.offset, a.dtype, device, a._handle)
     return a.to(device)
-
-
-def size_of(shape: Shape) -> int:
-    return math.prod(shape)

@@ -7,12 +7,12 @@ from the right, so that they broadcast as NumPy's do.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..autograd import Tensor
 from ..dtype import dtype_of, promote
-from ..ndarray import functions as F
 from .common import check_tensor
 from .elementwise import astype
 from .movement import reshape
@@ -171,11 +171,9 @@ def _cheapest_pair(terms: Sequence[Term], output: Labels) -> tuple[int, int]:
         a, b = (terms[k] for k in pair)
         rest = (t.labels for k, t in enumerate(terms) if k not in pair)
         kept = set(output).union(*rest)
-        size = F.size_of(
-            tuple(
-                max(t.size(i) for t in (a, b) if i in t.labels)
-                for i in kept.intersection((*a.labels, *b.labels))
-            )
+        size = math.prod(
+            max(t.size(i) for t in (a, b) if i in t.labels)
+            for i in kept.intersection((*a.labels, *b.labels))
         )
         return size - a.tensor.size - b.tensor.size  # type: ignore[no-any-return]
 
@@ -193,9 +191,9 @@ def _contract(a: Term, b: Term, kept: set[Any]) -> Term:
     right = b.arrange([*batch, *inner, *columns])
     lead, sizes = len(batch), (left.shape[len(batch) :], right.shape[len(batch) :])
     row_sizes, column_sizes = sizes[0][: len(rows)], sizes[1][len(inner) :]
-    m, n = F.size_of(row_sizes), F.size_of(column_sizes)
+    m, n = math.prod(row_sizes), math.prod(column_sizes)
     if inner:
-        k = F.size_of(sizes[1][: len(inner)])
+        k = math.prod(sizes[1][: len(inner)])
         product = left.reshape(*left.shape[:lead], m, k) @ right.reshape(*right.shape[:lead], k, n)
     else:
         product = left.reshape(*left.shape[:lead], m, 1) * right.reshape(*right.shape[:lead], 1, n)

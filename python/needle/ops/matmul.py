@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..autograd import Tensor, TensorOp
@@ -32,7 +33,7 @@ class MatMul(TensorOp):
             return product if len(a.shape) > 1 else F.squeeze(product, (len(product.shape) - 2,))
         # One matrix on the right for all: one product with all rows below each other.
         rows, columns = a.shape[:-1], b.shape[1:]
-        product = F.matmul(F.reshape(left, (F.size_of(rows), inner)), right)
+        product = F.matmul(F.reshape(left, (math.prod(rows), inner)), right)
         return F.reshape(product, (*rows, *columns))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -65,7 +66,7 @@ def _check(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 def _rows(x: Any) -> Any:
     """(..., K) as (rows, K)"""
-    return x.reshape(F.size_of(x.shape[:-1]), x.shape[-1])
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _as(gradient: Any, source: Any) -> Any:
@@ -87,7 +88,7 @@ def dot(a: Any, b: Any) -> Tensor:
     # (..., K) with (B..., K, N): b becomes one matrix (K, B... N).
     inner, batch, columns = b.shape[-2], b.shape[:-2], b.shape[-1]
     order = (b.ndim - 2, *range(b.ndim - 2), b.ndim - 1)
-    flat = reshape(permute(b, order), inner, F.size_of(batch) * columns)
+    flat = reshape(permute(b, order), inner, math.prod(batch) * columns)
     return reshape(matmul(a, flat), *a.shape[:-1], *batch, columns)
 
 

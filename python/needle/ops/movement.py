@@ -5,6 +5,7 @@ All of these are linear, and the gradient is the movement back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ def flatten(a: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     end = layout.normalize_axis(end_dim, len(shape), "flatten")
     if start > end:
         raise ValueError(f"[flatten] expected start_dim <= end_dim, got {start_dim} and {end_dim}.")
-    size = F.size_of(shape[start : end + 1])
+    size = math.prod(shape[start : end + 1])
     return reshape(a, (*shape[:start], size, *shape[end + 1 :]))
 
 

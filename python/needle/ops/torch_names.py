@@ -7,6 +7,7 @@ that meaning; docs/coming-from-pytorch.md lists these.
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..autograd import Tensor, is_grad_enabled
 from ..dtype import dtype_of
-from ..ndarray import functions as F, layout
+from ..ndarray import layout
 from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
 from .common import check_tensor, constant, reporting_as, whole_number
@@ -93,7 +94,7 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One axis as several; one of the sizes may be -1."""
     axis = layout.normalize_axis(dim, check_tensor("unflatten", x).ndim, "unflatten")
     inner, n = tuple(sizes), x.shape[axis]
-    known = F.size_of(tuple(m for m in inner if m != -1))
+    known = math.prod(m for m in inner if m != -1)
     if inner.count(-1) > 1 or (n % known if -1 in inner and known else known != n):
         raise ValueError(f"[unflatten] expected sizes of {n} elements, got {inner}.")
     filled = tuple(n // known if m == -1 else m for m in inner)
@@ -214,7 +215,7 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
 
 def numel(x: Tensor) -> builtins.int:
     """The number of elements."""
-    return F.size_of(x.shape)
+    return math.prod(x.shape)
 
 
 def dim(x: Tensor) -> builtins.int:

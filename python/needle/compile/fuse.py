@@ -40,7 +40,6 @@ class Group:
         self.pieces = [] if piece is None else [piece]
         self.space: Shape = () if piece is None else piece.space
         self.row = 0 if piece is None else piece.row
-        self.made = {o.value: i for i, o in enumerate(node.outs)}
         self.needs: set[Group] = set()
         self.joined: Group | None = None  # what it has become a part of
 

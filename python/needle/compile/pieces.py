@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..backend.program import Builder, Value as Symbol, apply, cast, random, where
@@ -41,7 +41,6 @@ class Piece:
     outputs: list[Access]
     output_kinds: list[str]
     emit: Emit
-    operands: list[Operand] = field(default_factory=list)  # for outputs
     is_random: bool = False  # draws a number for each element of the space, in C order
 
     @property
@@ -72,7 +71,7 @@ def _elementwise(node: Node, inputs: Sequence[Any], emit: Emit) -> Piece:
     space = tuple(out.shape[i] for i in axes)
     outputs = [access(out, out.shape, axes)]
     kinds = [FULL] * len(entries)
-    return Piece(node, space, 0, entries, kinds, outputs, [FULL], emit, [out])
+    return Piece(node, space, 0, entries, kinds, outputs, [FULL], emit)
 
 
 def _unary(node: Node) -> Piece:
@@ -140,14 +139,14 @@ def _reduce(node: Node) -> Piece | None:
         def emit(builder: Builder, x: Inputs) -> Sequence[Symbol]:
             return [builder.reduce(reduction, ROW, x[0])]
 
-        return Piece(node, space, length, [source], [FULL], [result], [ROW], emit, [out])
+        return Piece(node, space, length, [source], [FULL], [result], [ROW], emit)
     if count and axes[:count] == reduced and name == "sum":
 
         def emit_column(builder: Builder, x: Inputs) -> Sequence[Symbol]:
             return [builder.reduce("column_sum", COLUMN, x[0])]
 
         row = math.prod(space) // length
-        return Piece(node, space, row, [source], [FULL], [result], [COLUMN], emit_column, [out])
+        return Piece(node, space, row, [source], [FULL], [result], [COLUMN], emit_column)
     return None
 
 
@@ -177,9 +176,8 @@ def _run(node: Node) -> Piece | None:
         return spliced(builder, typed, x)
 
     return Piece(
-        node, space, row, entries, input_kinds, outputs, output_kinds, emit, list(outs),
-        typed.is_random,
-    )  # fmt: skip
+        node, space, row, entries, input_kinds, outputs, output_kinds, emit, typed.is_random
+    )
 
 
 def goes_by_element(typed: Any) -> bool:

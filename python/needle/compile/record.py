@@ -8,6 +8,7 @@ elements, which knows the graph's value that it holds at the moment.
 from __future__ import annotations
 
 import inspect
+import math
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -200,10 +201,7 @@ class Recording:
         self, draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice
     ) -> NDArray:
         """Numbers that come from NumPy at each call."""
-        size = 1
-        for n in shape:
-            size *= n
-        handle = self.new_input(size, dtype, HOST)
+        handle = self.new_input(math.prod(shape), dtype, HOST)
         assert handle.value is not None
         self.host.append(HostNumbers(draw, handle.value, device))
         return make_view(shape, compact_strides(shape), 0, dtype, device, handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -225,10 +226,7 @@ def _state_of(tracked: Tracked, tensor: Any) -> State | None:
 
 
 def _new_argument(recording: Recording, kind: ArgumentType) -> NDArray:
-    size = 1
-    for n in kind.shape:
-        size *= n
-    handle = recording.new_input(size, kind.dtype, INPUT)
+    handle = recording.new_input(math.prod(kind.shape), kind.dtype, INPUT)
     strides = compact_strides(kind.shape)
     return make_view(kind.shape, strides, 0, kind.dtype, kind.device, handle)
 

@@ -203,15 +203,14 @@ def where(cond: Any, a: Any, b: Any) -> Tensor:
     if like is None:
         raise TypeError("[where] expected at least one Tensor among cond, a and b.")
     if is_scalar(a) and is_scalar(b):
-        kinds = [float if isinstance(v, float) else int for v in (a, b)]
-        number = float(a) if float in kinds else a
+        number = float(a) if isinstance(a, float) or isinstance(b, float) else a
         first = constant(number, like, "where") if like is not cond else _number(number, like)
         return Where()(constant(cond, like, "where"), first, constant(b, first, "where"))
     return Where()(*(constant(x, like, "where") for x in (cond, a, b)))
 
 
 def _number(value: Scalar, like: Tensor) -> Tensor:
-    """A 0-d tensor of NumPy's own choice: float32 for floats, int64, or bool."""
+    """A number as a 0-d tensor of the dtype that `tensor` gives it: float32, int64 or bool."""
     kind = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
     data = F.full((), value, kind, like.device)
     leaf: Tensor = Tensor.make_const(data)

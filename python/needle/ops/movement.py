@@ -347,9 +347,7 @@ def to(a: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
         device, dtype = device.device, device.dtype if dtype is None else dtype
     elif device is not None and dtype is None and _is_dtype(device):
         device, dtype = None, device
-    if device is not None and device_named(device) != a.device:
-        target = device_named(device)
-        if not target.enabled():
-            raise ValueError(f"[to] expected a device of this machine, got {target}.")
+    target = None if device is None else device_named(device)
+    if target is not None and target != a.device:
         moved = ToDevice(target)(a)
     return moved if dtype is None else astype(moved, dtype)

@@ -191,7 +191,8 @@ def avg_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The average of each window; padding counts as zeros, or (count_include_pad) not at all."""
+    """The average of each window; padding counts as zeros, or with count_include_pad=False not at
+    all. divisor_override replaces the number of elements."""
     spatial = _space("avg_pool", x)
     if divisor_override is not None and divisor_override == 0:
         raise ValueError("[avg_pool] divisor_override must not be 0.")

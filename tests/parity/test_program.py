@@ -382,6 +382,10 @@ def test_clear_errors():
         program(lambda x: tp.column_sum(x) + 1.0)
     with pytest.raises(ProgramError, match="expected a floating dtype, got int64"):
         softmax.for_dtypes((int64,))
+    for at_place in (lambda x, i: tp.gather(x, i), lambda x, i: tp.add_at(x * 2.0 + 1.0, i, i)):
+        written = tp.trace(at_place, "at_place", ["x", "i"], ["full", "row"])
+        with pytest.raises(ProgramError, match="expected an integer index, got float32"):
+            written.for_dtypes((float32, float32))
     with pytest.raises(ProgramError, match="no elementwise function 'nothing'"):
         program(lambda x: tp.apply("nothing", x))
     with pytest.raises(TypeError, match="has no truth"):

@@ -255,19 +255,20 @@ class _Typing:
             cast_to = Instruction("cast", (), i.kind)
             return self.put(cast_to, (self.typed_operand(i.args[0], dtype),), dtype, dtype)
         if i.name == "gather":
-            x, index = (self.number[a] for a in i.args)
-            if not self.dtypes[index].is_integer:
-                raise self.fail(
-                    i, f"the index must be of an integer dtype, not {self.dtypes[index]}."
-                )
-            return self.put(i, (x, index), self.dtypes[x])
+            x = self.number[i.args[0]]
+            return self.put(i, (x, self.index(i)), self.dtypes[x])
         if i.name == "add_at":
-            x, index, amount = i.args
+            x, _, amount = i.args
             dtype = self.common_dtype(i, (x, amount))
-            if not self.dtypes[self.number[index]].is_integer:
-                raise self.fail(i, f"expected an integer index, got {self.dtypes[index]}.")
-            return self.put(i, [self.number[a] for a in i.args], dtype)
+            return self.put(i, (self.number[x], self.index(i), self.number[amount]), dtype)
         return self.function(i)
+
+    def index(self, i: Instruction) -> int:
+        """The number of an instruction's second operand, a position in the row."""
+        number = self.number[i.args[1]]
+        if not self.dtypes[number].is_integer:
+            raise self.fail(i, f"expected an integer index, got {self.dtypes[number]}.")
+        return number
 
     def function(self, i: Instruction) -> int:
         condition: tuple[int, ...] = ()

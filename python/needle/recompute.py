@@ -78,7 +78,7 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             again = leaves(call(values))
         return [again[i] for i in kept]
 
-    captured = _captured([results[i] for i in kept], inputs, start)
+    captured = used_from_outside([results[i] for i in kept], inputs, start)
     data = tuple(results[i].realize_cached_data() for i in kept)
     node: Any = TensorTuple.make_const(data, requires_grad=True)
     node.op, node.inputs = Checkpoint(run, len(tensors)), (*tensors, *captured)
@@ -87,7 +87,7 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return with_leaves(out, results)
 
 
-def _captured(outputs: Sequence[Value], inputs: Sequence[Value], start: int) -> list[Value]:
+def used_from_outside(outputs: Sequence[Value], inputs: Sequence[Value], start: int) -> list[Value]:
     """What f used that requires a gradient, was made before f ran, and is not given to it."""
     given = {id(x) for x in inputs}
     walk = find_topo_sort(

@@ -224,7 +224,7 @@ class _Typing:
             )
         stores = [d for i, d in zip(self.instructions, self.dtypes, strict=True) if is_store(i)]
         instructions, dtypes = tuple(self.instructions), tuple(self.dtypes)
-        code = _encode(instructions, dtypes, self.inputs, self.program.inputs, stores)
+        code = encode(instructions, dtypes, self.inputs, self.program.inputs, stores)
         return TypedProgram(self.program, instructions, dtypes, self.inputs, tuple(stores), code)
 
     def store(self, i: Instruction, outputs: tuple[DType, ...] | None) -> None:
@@ -289,7 +289,7 @@ def is_store(i: Instruction) -> bool:
     return i.name == "store"
 
 
-def _encode(
+def encode(
     instructions: Sequence[Instruction],
     dtypes: Sequence[DType],
     inputs: Sequence[DType],

@@ -15,7 +15,7 @@ from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import compact_strides
 from ..ops.common import zeros_like
-from ..recompute import _captured
+from ..recompute import used_from_outside
 from ..transforms import stand_in
 from ..tree import leaves, map_leaves, with_leaves
 from .errors import user_line
@@ -69,7 +69,7 @@ class Body:
             out, y = self.call(carry, elements)
             new, results = leaves(out), _tensors(y)
             self._check(new)
-            outside = _captured(
+            outside = used_from_outside(
                 [t for t in (*new, *results) if _differs(t)], [*carry, *elements], start
             )
             needs = [*self.inits, *self.given, *outside]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend import cpu
-from ..backend.instructions import Instruction, Program, TypedProgram, _encode, is_store
+from ..backend.instructions import Instruction, Program, TypedProgram, encode, is_store
 from ..dtype import DType, dtype_of, uint8
 from .graph import COMPUTED, CONSTANT, RUN_C, Graph, GraphError, Node, Operand, Value, verify, whole
 from .loops import LOOP, Loop
@@ -232,5 +232,5 @@ def assembled(
 ) -> TypedProgram:
     """A typed program of these instructions."""
     stores = [d for i, d in zip(instructions, dtypes, strict=True) if is_store(i)]
-    code = _encode(instructions, dtypes, inputs, program.inputs, stores)
+    code = encode(instructions, dtypes, inputs, program.inputs, stores)
     return TypedProgram(program, tuple(instructions), tuple(dtypes), inputs, tuple(stores), code)

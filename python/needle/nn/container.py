@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..autograd import Tensor
-from .module import Module, _flatten
+from .module import Module, named_leaves
 
 
 class Sequential(Module):
@@ -26,7 +26,7 @@ class Sequential(Module):
             if name == "modules":
                 yield from ((str(i), m) for i, m in enumerate(value))
             else:
-                yield from _flatten(name, value)
+                yield from named_leaves(name, value)
 
     def __getitem__(self, index: Any) -> Any:
         return Sequential(*self.modules[index]) if isinstance(index, slice) else self.modules[index]

@@ -100,7 +100,7 @@ class Module(Noted):
     def _named_items(self) -> Iterator[tuple[str, Any]]:
         """Parameters, buffers and submodules of this module itself, with their names."""
         for name, value in self.__dict__.items():
-            yield from _flatten(name, value)
+            yield from named_leaves(name, value)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Direct submodules and their names."""
@@ -304,16 +304,16 @@ class Module(Noted):
         return head + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
 
 
-def _flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def named_leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Tensors and modules in an attribute, through lists, tuples and dicts."""
     if isinstance(value, (Tensor, Module)):
         yield name, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _flatten(f"{name}.{key}", item)
+            yield from named_leaves(f"{name}.{key}", item)
     elif isinstance(value, (list, tuple)):
         for i, item in enumerate(value):
-            yield from _flatten(f"{name}.{i}", item)
+            yield from named_leaves(f"{name}.{i}", item)
 
 
 def _compared(own: dict[str, StateEntry], state: Mapping[str, Any]) -> LoadReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -57,6 +57,15 @@ def check_tensor(op: str, x: Any) -> Tensor:
     raise TypeError(
         f"[{op}] expected a Tensor, got {type(x).__name__}; wrap it with needle.Tensor(...)."
     )
+
+
+def check_tensors(op: str, args: Any) -> list[Tensor]:
+    """A list or tuple of at least one Tensor, as a list."""
+    if isinstance(args, Tensor) or not isinstance(args, Sequence):
+        raise TypeError(f"[{op}] expected a list or tuple of tensors, got {type(args).__name__}.")
+    if not args:
+        raise ValueError(f"[{op}] expected at least one tensor, got none.")
+    return [check_tensor(op, x) for x in args]
 
 
 def report_as(op: str, error: Exception) -> None:

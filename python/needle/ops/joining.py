@@ -12,7 +12,7 @@ from ..autograd import Tensor, TensorOp, TensorTuple, TensorTupleOp
 from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
 from ..ndarray.select import getitem
-from .common import Scalar, axis_or_dim, check_tensor, one_of, whole_number
+from .common import Scalar, axis_or_dim, check_tensor, check_tensors, one_of, whole_number
 from .elementwise import astype
 from .indexing import take
 from .movement import broadcast_to, flip, reshape
@@ -183,15 +183,7 @@ def stack(args: Sequence[Tensor] | TensorTuple, axis: int = 0, *, dim: int | Non
     axis = axis_or_dim("stack", axis, dim, 0)
     if isinstance(args, TensorTuple):
         return Stack(axis)(args)
-    return Stack(axis)(*_several("stack", args))
-
-
-def _several(op: str, args: Any) -> list[Tensor]:
-    if isinstance(args, Tensor) or not isinstance(args, Sequence):
-        raise TypeError(f"[{op}] expected a list or tuple of tensors, got {type(args).__name__}.")
-    if not args:
-        raise ValueError(f"[{op}] expected at least one tensor, got none.")
-    return [check_tensor(op, x) for x in args]
+    return Stack(axis)(*check_tensors("stack", args))
 
 
 class Split(TensorTupleOp):
@@ -255,7 +247,8 @@ class Concatenate(TensorOp):
 
 def concatenate(args: Sequence[Tensor], axis: int = 0, *, dim: int | None = None) -> Tensor:
     """Tensors one after the other along an existing axis."""
-    return Concatenate(axis_or_dim("concatenate", axis, dim, 0))(*_several("concatenate", args))
+    axis = axis_or_dim("concatenate", axis, dim, 0)
+    return Concatenate(axis)(*check_tensors("concatenate", args))
 
 
 class SplitAt(TensorTupleOp):

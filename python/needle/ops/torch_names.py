@@ -18,11 +18,11 @@ from ..dtype import dtype_of
 from ..ndarray import layout
 from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
-from .common import check_tensor, constant, reporting_as, whole_number
+from .common import check_tensor, check_tensors, constant, reporting_as, whole_number
 from .elementwise import astype
 from .indexing import getitem, setitem, take
 from .inplace import IN_PLACE
-from .joining import _several, concatenate, repeat, split
+from .joining import concatenate, repeat, split
 from .matmul import matmul, outer
 from .movement import (
     OnDiagonal,
@@ -166,14 +166,14 @@ def trace(x: Tensor) -> Tensor:
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Side by side: along the second axis, or the only one."""
-    rows = [reshape(x, 1) if x.ndim == 0 else x for x in _several("hstack", tensors)]
+    rows = [reshape(x, 1) if x.ndim == 0 else x for x in check_tensors("hstack", tensors)]
     return concatenate(rows, 0 if rows[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Below each other: along the first axis, vectors as rows."""
-    several = _several("vstack", tensors)
-    return concatenate([reshape(x, 1, x.size) if x.ndim < 2 else x for x in several], 0)
+    given = check_tensors("vstack", tensors)
+    return concatenate([reshape(x, 1, x.size) if x.ndim < 2 else x for x in given], 0)
 
 
 # Comparison ---------------------------------------------------------------------------------------

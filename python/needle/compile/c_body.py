@@ -11,7 +11,7 @@ from .c_space import NotRendered
 from .graph import Node, Operand
 
 
-class Kernel:
+class CBody:
     """The body of a C function, while it is written."""
 
     def __init__(self, node: Node):
@@ -34,7 +34,8 @@ class Kernel:
     def put(self, text: str) -> None:
         self.lines.append("  " * self.depth + text)
 
-    def loop(self, index: str, count: int) -> None:
+    def loop(self, index: str, count: int | str) -> None:
+        """Begin a loop from 0 to count, a number or a name in C."""
         self.put(f"for (i64 {index} = 0; {index} < {count}; ++{index}) {{")
         self.depth += 1
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from ..dtype import bool_, float32, float64
 from . import c_networks
-from .c_body import Kernel, index_names
+from .c_body import CBody, index_names
 from .c_source import STORED, literal, rounded, suffix
 from .graph import Operand
 
 
-def _elementwise(k: Kernel, out: Operand, ins: Sequence[Any], value: Callable[..., str]) -> None:
+def _elementwise(k: CBody, out: Operand, ins: Sequence[Any], value: Callable[..., str]) -> None:
     """out = value(ins), element by element."""
     k.name(out, "out")
     for letter, x in zip("abc", ins, strict=False):
@@ -30,21 +30,21 @@ def _elementwise(k: Kernel, out: Operand, ins: Sequence[Any], value: Callable[..
     k.close(len(indices))
 
 
-def _fill(k: Kernel, out: Operand, value: Any) -> None:
+def _fill(k: CBody, out: Operand, value: Any) -> None:
     is_half = STORED[out.dtype] == "uint16_t"
     number = rounded(literal(value, float32), float32, out.dtype) if is_half else None
     _elementwise(k, out, (), lambda: number or literal(value, out.dtype))
 
 
-def _copy(k: Kernel, out: Operand, a: Operand) -> None:
+def _copy(k: CBody, out: Operand, a: Operand) -> None:
     _elementwise(k, out, (a,), lambda x: rounded(x, a.dtype, out.dtype))
 
 
-def _unary(k: Kernel, name: str, out: Operand, a: Operand) -> None:
+def _unary(k: CBody, name: str, out: Operand, a: Operand) -> None:
     _elementwise(k, out, (a,), lambda x: _stored(f"{name}_{suffix(a.dtype)}({x})", a, out))
 
 
-def _binary(k: Kernel, name: str, out: Operand, a: Any, b: Any) -> None:
+def _binary(k: CBody, name: str, out: Operand, a: Any, b: Any) -> None:
     of = a if isinstance(a, Operand) else b
     call = f"{name}_{suffix(of.dtype)}"
     _elementwise(k, out, (a, b), lambda x, y: _stored(f"{call}({x}, {y})", of, out))
@@ -55,7 +55,7 @@ def _stored(value: str, of: Operand, out: Operand) -> str:
     return value if out.dtype is bool_ else rounded(value, of.dtype, out.dtype)
 
 
-def _where(k: Kernel, out: Operand, cond: Operand, a: Operand, b: Operand) -> None:
+def _where(k: CBody, out: Operand, cond: Operand, a: Operand, b: Operand) -> None:
     def value(c: str, x: str, y: str) -> str:
         return rounded(f"({c} ? {x} : {y})", a.dtype, out.dtype)
 
@@ -74,7 +74,7 @@ REDUCTIONS = {
 }
 
 
-def _reduce(k: Kernel, name: str, out: Operand, a: Operand) -> None:
+def _reduce(k: CBody, name: str, out: Operand, a: Operand) -> None:
     k.name_all(out=out, a=a)
     start, step = REDUCTIONS[name]
     indices = index_names(len(a.shape))
@@ -95,7 +95,7 @@ def _reduce(k: Kernel, name: str, out: Operand, a: Operand) -> None:
     k.close(len(kept))
 
 
-def _arg_reduce(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> None:
+def _arg_reduce(k: CBody, name: str, out: Operand, a: Operand, axis: int) -> None:
     k.name_all(out=out, a=a)
     indices = k.loops_beside(axis, a.shape)
     k.put("i64 best = 0;")
@@ -112,7 +112,7 @@ def _arg_reduce(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> No
     k.close(len(a.shape) - 1)
 
 
-def _scan(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> None:
+def _scan(k: CBody, name: str, out: Operand, a: Operand, axis: int) -> None:
     k.name_all(out=out, a=a)
     indices = k.loops_beside(axis, a.shape)
     kind = "f64" if out.dtype.is_floating else suffix(out.dtype)
@@ -126,14 +126,14 @@ def _scan(k: Kernel, name: str, out: Operand, a: Operand, axis: int) -> None:
 # Indexing and order ------------------------------------------------------------------------------
 
 
-def _index(k: Kernel, indices: tuple[Operand, ...], lead: list[str], shape: Sequence[int]) -> None:
+def _index(k: CBody, indices: tuple[Operand, ...], lead: list[str], shape: Sequence[int]) -> None:
     """at0, at1, ...: the indices at a place; negative ones count from the end."""
     for n, index in enumerate(indices):
         k.put(f"i64 at{n} = {k.at(index, lead)};")
         k.put(f"at{n} = at{n} < 0 ? at{n} + {shape[n]} : at{n};")
 
 
-def _gather(k: Kernel, out: Operand, a: Operand, indices: tuple[Operand, ...]) -> None:
+def _gather(k: CBody, out: Operand, a: Operand, indices: tuple[Operand, ...]) -> None:
     """Indices outside an axis read the nearest element."""
     k.name_all(out=out, a=a, **{f"index{n}": x for n, x in enumerate(indices)})
     places = index_names(len(out.shape))
@@ -149,7 +149,7 @@ def _gather(k: Kernel, out: Operand, a: Operand, indices: tuple[Operand, ...]) -
     k.close(len(places))
 
 
-def _scatter(k: Kernel, name: str, out: Operand, indices: tuple[Operand, ...], a: Operand) -> None:
+def _scatter(k: CBody, name: str, out: Operand, indices: tuple[Operand, ...], a: Operand) -> None:
     """Indices outside an axis write nothing."""
     k.name_all(out=out, a=a, **{f"index{n}": x for n, x in enumerate(indices)})
     places = index_names(len(a.shape))
@@ -171,7 +171,7 @@ def _scatter(k: Kernel, name: str, out: Operand, indices: tuple[Operand, ...], a
 LESS = "({x} < {y} || ({x} == {x} && {y} != {y}))"
 
 
-def _argsort(k: Kernel, out: Operand, a: Operand, axis: int, descending: bool) -> None:
+def _argsort(k: CBody, out: Operand, a: Operand, axis: int, descending: bool) -> None:
     """Merging sorted runs of 1, 2, 4, ... elements; equal ones keep their order."""
     k.name_all(out=out, a=a)
     indices = k.loops_beside(axis, a.shape)
@@ -206,7 +206,7 @@ def _argsort(k: Kernel, out: Operand, a: Operand, axis: int, descending: bool) -
     k.close(len(a.shape))
 
 
-def _searchsorted(k: Kernel, out: Operand, sorted_: Operand, values: Operand, right: bool) -> None:
+def _searchsorted(k: CBody, out: Operand, sorted_: Operand, values: Operand, right: bool) -> None:
     """By halving the part where the value may go."""
     k.name_all(out=out, sorted=sorted_, values=values)
     indices, kind = index_names(len(values.shape)), suffix(values.dtype)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..backend.protocol import WIDENED
 from ..dtype import bool_
-from .c_body import Kernel, index_names, require_float
+from .c_body import CBody, index_names, require_float
 from .c_source import literal, suffix
 from .c_space import NotRendered
 from .graph import Operand
 
 
-def matmul(k: Kernel, out: Operand, a: Operand, b: Operand) -> None:
+def matmul(k: CBody, out: Operand, a: Operand, b: Operand) -> None:
     """A row of the result at a time: the innermost loop goes along memory."""
     require_float(out, a, None if b.dtype in WIDENED else b)
     k.name_all(out=out, a=a, b=b)
@@ -28,7 +28,7 @@ def matmul(k: Kernel, out: Operand, a: Operand, b: Operand) -> None:
 
 
 def conv(
-    k: Kernel, out: Operand, x: Operand, w: Operand,
+    k: CBody, out: Operand, x: Operand, w: Operand,
     stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...], groups: int,
 ) -> None:  # fmt: skip
     """Output p meets through tap t the input p * stride + t * dilation - padding."""
@@ -54,7 +54,7 @@ def conv(
 
 
 def conv_by_data(
-    k: Kernel, out: Operand, y: Operand, w: Operand,
+    k: CBody, out: Operand, y: Operand, w: Operand,
     stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...], groups: int,
 ) -> None:  # fmt: skip
     """Input s meets through tap t the output (s + padding - t * dilation) / stride, if whole."""
@@ -82,7 +82,7 @@ def conv_by_data(
 
 
 def attention(
-    k: Kernel, out: Operand, log_sums: Operand,
+    k: CBody, out: Operand, log_sums: Operand,
     q: Operand, key: Operand, v: Operand, mask: Operand | None, scale: float, causal: bool,
 ) -> None:  # fmt: skip
     """For each query: scores, their softmax, and the mean of values that it weighs."""
@@ -94,8 +94,7 @@ def attention(
     k.loops([*batch, "t"], out.shape[:-1])
     k.put(f"{kind} p[{max(key.shape[-2], 1)}], most = -INFINITY, sum = 0;")
     k.put(f"const i64 seen = {length};")
-    k.loop("s", 0)
-    k.lines[-1] = k.lines[-1].replace("s < 0", "s < seen")
+    k.loop("s", "seen")
     k.put(f"{kind} score = 0;")
     k.put(f"for (i64 d = 0; d < {q.shape[-1]}; ++d) score += {k.at(q, [*batch, 't', 'd'])} * "
           f"{k.at(key, [*batch, 's', 'd'])};")  # fmt: skip
@@ -120,7 +119,7 @@ def attention(
 class _Unit:
     """One unit u of one sample b at one step t: what the lines of a cell are made of."""
 
-    def __init__(self, k: Kernel, h: Operand, kept: Operand, x: Operand):
+    def __init__(self, k: CBody, h: Operand, kept: Operand, x: Operand):
         self.k, self.h, self.kept, self.x = k, h, kept, x
         self.kind = suffix(h.dtype)
 
@@ -146,7 +145,7 @@ class _Unit:
 
 
 def recurrence(
-    k: Kernel, cell: str, h: Operand, c_last: Operand | None, kept: Operand,
+    k: CBody, cell: str, h: Operand, c_last: Operand | None, kept: Operand,
     x: Operand, h0: Operand, c0: Operand | None, w: Operand, bias: Operand | None,
 ) -> None:  # fmt: skip
     """For each step and sample: what the state adds to the gates, then the cell's arithmetic."""

@@ -14,7 +14,7 @@ from ..backend.c_function import C_WORDS, INCLUDES
 from ..dtype import DType
 from ..ndarray.array import NDArray, from_device
 from ..ndarray.layout import Shape
-from .c_body import Kernel
+from .c_body import CBody
 from .c_kernels import KERNELS
 from .c_source import STORED, elements_header, literal
 from .c_space import NotRendered
@@ -150,18 +150,18 @@ class _Writer:
 
     def _kernel(self, name: str, node: Node) -> None:
         """A function of its own, over pointers to the first elements of operands."""
-        kernel = Kernel(node)
-        KERNELS[node.kernel](kernel, *node.args)
+        body = CBody(node)
+        KERNELS[node.kernel](body, *node.args)
         outs = {id(out) for out in node.outs}
         parameters = [
-            f"{'' if id(x) in outs else 'const '}{STORED[x.dtype]} *{kernel.names[id(x)]}"
-            for x in kernel.operands
+            f"{'' if id(x) in outs else 'const '}{STORED[x.dtype]} *{body.names[id(x)]}"
+            for x in body.operands
         ]
-        body = "\n".join(kernel.lines)
+        lines = "\n".join(body.lines)
         title = f"// {' '.join(str(node).splitlines()[0].split())}"
         start = f"static void {name}({', '.join(parameters)}) {{"
-        self.functions.append(f"{title}\n{start}\n{body}\n}}\n")
-        given = ", ".join(self.pointer(x) for x in kernel.operands)
+        self.functions.append(f"{title}\n{start}\n{lines}\n}}\n")
+        given = ", ".join(self.pointer(x) for x in body.operands)
         self.calls.append(f"  {name}({given});")
 
     def pointer(self, x: Operand) -> str:

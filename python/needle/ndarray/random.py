@@ -37,7 +37,7 @@ class RandomSource(Protocol):
         dtype: Any = float32,
         device: BackendDevice | None = None,
     ) -> Any:
-        """Numbers in [low, high)."""  # fmt: skip
+        """Numbers in [low, high)."""
 
     def normal(
         self,
@@ -47,7 +47,7 @@ class RandomSource(Protocol):
         dtype: Any = float32,
         device: BackendDevice | None = None,
     ) -> Any:
-        """Numbers from the normal distribution."""  # fmt: skip
+        """Numbers from the normal distribution."""
 
     def bernoulli(
         self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
@@ -62,7 +62,7 @@ class RandomSource(Protocol):
         dtype: Any = int64,
         device: BackendDevice | None = None,
     ) -> Any:
-        """Whole numbers in [low, high)."""  # fmt: skip
+        """Whole numbers in [low, high)."""
 
     def permutation(self, n: int, device: BackendDevice | None = None) -> Any:
         """0 .. n-1 in random order, int64."""
@@ -71,7 +71,7 @@ class RandomSource(Protocol):
         """All that is needed to continue from here."""
 
 
-def _place(device: BackendDevice | None) -> BackendDevice:
+def _device(device: BackendDevice | None) -> BackendDevice:
     """Where to draw: in np mode tensors are NumPy arrays, so on the reference device."""
     return cpu_numpy() if config.BACKEND == "np" else device_named(device or default_device())
 
@@ -106,10 +106,11 @@ recording = _Recording()
 def _from_host(
     draw: Callable[[], Any], shape: Shape, dtype: Any, device: BackendDevice | None
 ) -> Any:
-    kind, place = dtype_of(dtype), _place(device)
+    """An array of the numbers that draw() gives, now or (traced) whenever the program runs."""
+    kind, target = dtype_of(dtype), _device(device)
     if recording.recorder is not None:
-        return recording.recorder.host_numbers(draw, tuple(shape), kind, place)
-    return _held(from_numpy(np.asarray(draw()), kind, place))
+        return recording.recorder.host_numbers(draw, tuple(shape), kind, target)
+    return _held(from_numpy(np.asarray(draw()), kind, target))
 
 
 def _floating(op: str, dtype: Any) -> DType:
@@ -133,7 +134,7 @@ def _range(low: int, high: int) -> int:
     return high - low
 
 
-class NumpyGenerator:
+class NumpyGenerator(RandomSource):
     """NumPy's legacy global generator: the numbers that follow `numpy.random.seed`."""
 
     def uniform(
@@ -204,7 +205,7 @@ def bernoulli(seed: Scalar, offset: Scalar, p: Scalar) -> Value:
     return tp.random(seed, offset) < p
 
 
-class Generator:
+class Generator(RandomSource):
     """A Philox 4x32-10 stream: its seed and how many 32-bit words of it are used up."""
 
     def __init__(self, seed: int = 0):
@@ -223,7 +224,7 @@ class Generator:
 
     def _draw(self, name: str, shape: Shape, dtype: DType, device: BackendDevice | None) -> NDArray:
         """Fill a new array; the protocol counts float64 and normal numbers in pairs of words."""
-        out = empty(check_sizes(shape, name), dtype, _place(device))
+        out = empty(check_sizes(shape, name), dtype, _device(device))
         if recording.recorder is not None:
             recording.recorder.drawing_from(self)
         words = 2 if name == "normal" or dtype is float64 else 1
@@ -232,8 +233,8 @@ class Generator:
         self.position = (offset + math.prod(shape)) * words
         return out
 
-    def _place_of(self, count: int, device: BackendDevice) -> tuple[NDArray, NDArray]:
-        """The seed, and where in its stream the next numbers are, for a program that draws them."""
+    def _take(self, count: int, device: BackendDevice) -> tuple[NDArray, NDArray]:
+        """The seed and the position of the next `count` numbers, for a program that draws them."""
         if recording.recorder is not None:
             recording.recorder.drawing_from(self)
             words = recording.recorder.place_of_draw(1, device)
@@ -271,9 +272,9 @@ class Generator:
     def bernoulli(
         self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
     ) -> Any:
-        out = empty(check_sizes(shape, "bernoulli"), dtype_of(dtype), _place(device))
+        out = empty(check_sizes(shape, "bernoulli"), dtype_of(dtype), _device(device))
         most = full((), _probability(p), float32, out.device)
-        ins = *self._place_of(out.size, out.device), most
+        ins = *self._take(out.size, out.device), most
         typed = bernoulli.for_dtypes((int64, int64, float32), (out.dtype,))
         out.device.mod.run(typed, (out,), ins, 0)
         return _held(out)

@@ -273,6 +273,7 @@ class Tensor(Value, TensorMethods):
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
@@ -282,6 +283,7 @@ class Tensor(Value, TensorMethods):
 
     @property
     def device(self) -> BackendDevice:
+        """Where the data is; `x.to(device)` moves it."""
         if config.BACKEND == "np":
             return default_device()
         if self.cached_data is None:  # the stand-in's device has the real one's name
@@ -327,7 +329,7 @@ class Tensor(Value, TensorMethods):
         return self
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A NumPy copy."""
+        """A NumPy copy; bfloat16 widens to float32, since NumPy has no such type."""
         data = self.realize_cached_data()
         if isinstance(data, NDArray):
             return data.numpy()

@@ -28,10 +28,12 @@ class DType(str):
 
     @property
     def is_floating(self) -> bool:
+        """Is it float16, bfloat16, float32 or float64?"""
         return self.kind == "f"
 
     @property
     def is_integer(self) -> bool:
+        """Is it a signed or unsigned integer type? (bool is not.)"""
         return self.kind in "iu"
 
     def __eq__(self, other: object) -> bool:

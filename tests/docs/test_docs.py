@@ -14,6 +14,7 @@ import io
 import pkgutil
 import re
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -77,6 +78,28 @@ def test_docstrings(module: ModuleType) -> None:
     known = {"ndl": ndl, "np": np}
     failed, _ = doctest.testmod(module, extraglobs=known, optionflags=FLAGS)
     assert failed == 0
+
+
+PUBLIC = [ndl, ndl.nn, ndl.nn.functional, ndl.nn.init, ndl.optim, ndl.data, ndl.io, ndl.testing]
+
+
+def public_names() -> Iterator[tuple[str, object]]:
+    """Functions, classes, and the methods and properties that classes define themselves."""
+    for module in PUBLIC:
+        for name in dir(module):
+            value = getattr(module, name)
+            is_ours = (getattr(value, "__module__", None) or "").startswith("needle")
+            if name.startswith("_") or not is_ours:
+                continue
+            yield f"{module.__name__}.{name}", value
+            if inspect.isclass(value):
+                own = ((f"{name}.{n}", getattr(value, n)) for n in vars(value) if n[0] != "_")
+                yield from ((n, v) for n, v in own if callable(v) or isinstance(v, property))
+
+
+def test_help_says_something_about_every_public_name() -> None:
+    missing = {name for name, value in public_names() if not inspect.getdoc(value)}
+    assert missing == set()
 
 
 def test_readme_quotes_an_operator_as_it_is() -> None:

@@ -90,6 +90,7 @@ class TextDataset(ArrayBacked):
 
     @property
     def vocabulary_size(self) -> int:
+        """How many different ids there are."""
         return 256 if self.level == "byte" else len(self.vocabulary)
 
     def encode(self, text: str) -> Array:

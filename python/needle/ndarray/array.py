@@ -93,14 +93,17 @@ class NDArray(_native.ArrayBase):
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all elements."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -141,6 +144,7 @@ class NDArray(_native.ArrayBase):
         return self.numpy().item()
 
     def tolist(self) -> Any:
+        """Nested Python lists of the elements."""
         return self.numpy().tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -345,6 +349,7 @@ class NDArray(_native.ArrayBase):
         return self._binary("power", other)
 
     def maximum(self, other: Any) -> NDArray:
+        """The larger of both, element by element; NaN if either is."""
         return self._binary("maximum", other)
 
     def __eq__(self, other: Any) -> NDArray:  # type: ignore[override]
@@ -368,12 +373,15 @@ class NDArray(_native.ArrayBase):
     __hash__ = None  # type: ignore[assignment]
 
     def log(self) -> NDArray:
+        """The natural logarithm."""
         return self._unary("log")
 
     def exp(self) -> NDArray:
+        """e to the power of each element."""
         return self._unary("exp")
 
     def tanh(self) -> NDArray:
+        """The hyperbolic tangent."""
         return self._unary("tanh")
 
     def __matmul__(self, other: NDArray) -> NDArray:
@@ -397,9 +405,11 @@ class NDArray(_native.ArrayBase):
         return kept if keepdims else kept.reshape(layout.reduced_shape(self.shape, axes, False))
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> NDArray:
+        """The sum over an axis, several, or (None) all."""
         return self._reduce("sum", axis, keepdims)
 
     def max(self, axis: Any = None, keepdims: bool = False) -> NDArray:
+        """The largest element over an axis, several, or (None) all."""
         return self._reduce("max", axis, keepdims)
 
     def flip(self, axes: Any) -> NDArray:

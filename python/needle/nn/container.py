@@ -104,12 +104,15 @@ class ModuleDict(Module):
         return iter(self._dict)
 
     def keys(self) -> Iterable[str]:
+        """The names, in the order in which they were given."""
         return self._dict.keys()
 
     def values(self) -> Iterable[Module]:
+        """The modules."""
         return self._dict.values()
 
     def items(self) -> Iterable[tuple[str, Module]]:
+        """Names and modules."""
         return self._dict.items()
 
 

@@ -79,6 +79,7 @@ class Module(Noted):
     _hooks: Hooks | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; `module(...)` calls it, with hooks and clearer errors."""
         raise TypeError(f"[{type(self).__name__}] define forward(self, ...).")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -36,7 +36,7 @@ class AddScalar(WithScalar):
 
 
 def add_scalar(a: Tensor, scalar: Scalar) -> Tensor:
-    """a + scalar."""
+    """a + scalar, a number (the course's name; `a + 2` is the same)."""
     return AddScalar(scalar)(a)
 
 
@@ -62,7 +62,7 @@ class Negate(Elementwise):
 
 
 def negate(a: Tensor) -> Tensor:
-    """-a."""
+    """-a, element by element."""
     return Negate()(check_tensor("negate", a))
 
 
@@ -134,7 +134,7 @@ class MulScalar(WithScalar):
 
 
 def mul_scalar(a: Tensor, scalar: Scalar) -> Tensor:
-    """a * scalar."""
+    """a * scalar, a number (the course's name; `a * 2` is the same)."""
     return MulScalar(scalar)(a)
 
 
@@ -184,7 +184,7 @@ class ScalarDiv(WithScalar):
 
 
 def divide_scalar(a: Tensor, scalar: Scalar) -> Tensor:
-    """a / scalar."""
+    """a / scalar, a number (the course's name; `a / 2` is the same)."""
     return DivScalar(scalar)(a)
 
 
@@ -251,7 +251,7 @@ class ScalarPower(WithScalar):
 
 
 def power_scalar(a: Tensor, scalar: Scalar) -> Tensor:
-    """a ** scalar."""
+    """a ** scalar, a number (the course's name; `a**2` is the same)."""
     return PowerScalar(scalar)(a)
 
 

@@ -81,37 +81,37 @@ def greater_equal(a: Any, b: Any) -> Tensor:
 
 
 def logical_and(a: Any, b: Any) -> Tensor:
-    """Both true."""
+    """True where both are true (not zero)."""
     return _compare("logical_and", a, b)
 
 
 def logical_or(a: Any, b: Any) -> Tensor:
-    """Either true."""
+    """True where a, b or both are true (not zero)."""
     return _compare("logical_or", a, b)
 
 
 def logical_xor(a: Any, b: Any) -> Tensor:
-    """One true, the other not."""
+    """True where one of a and b is true (not zero) and the other is not."""
     return _compare("logical_xor", a, b)
 
 
 def logical_not(x: Tensor) -> Tensor:
-    """Zero or false."""
+    """True where x is zero or False."""
     return _test("logical_not", x)
 
 
 def isnan(x: Tensor) -> Tensor:
-    """Is it not a number?"""
+    """True where x is NaN."""
     return _test("isnan", x)
 
 
 def isinf(x: Tensor) -> Tensor:
-    """Is it plus or minus infinity?"""
+    """True where x is plus or minus infinity."""
     return _test("isinf", x)
 
 
 def isfinite(x: Tensor) -> Tensor:
-    """Is it neither NaN nor infinite?"""
+    """True where x is neither NaN nor infinite."""
     return _test("isfinite", x)
 
 

@@ -246,15 +246,18 @@ def cpu(x: Tensor) -> Tensor:
     return x if x.device.name.startswith("cpu") else to(x, "cpu")
 
 
-def _casting(dtype: str) -> Callable[[Tensor], Tensor]:
+def _casting(name: str, dtype: str) -> Callable[[Tensor], Tensor]:
+    """The method of that name that casts to a dtype."""
+
     def cast(x: Tensor) -> Tensor:
         return astype(check_tensor("astype", x), dtype)
 
-    cast.__doc__ = f"x as {dtype}."
+    cast.__name__ = cast.__qualname__ = name
+    cast.__doc__ = f"The tensor as {dtype}; itself when it is that already."
     return cast
 
 
-def _writing(operator: str) -> Callable[[Tensor, Any], Tensor]:
+def _writing(name: str, operator: str, symbol: str) -> Callable[[Tensor, Any], Tensor]:
     """The method that writes into x as the operator does; a tensor with a history is refused."""
 
     def write(x: Tensor, other: Any) -> Tensor:
@@ -267,6 +270,8 @@ def _writing(operator: str) -> Callable[[Tensor, Any], Tensor]:
         written: Tensor = IN_PLACE[operator](x, other)
         return written
 
+    write.__name__ = write.__qualname__ = name
+    write.__doc__ = f"x {symbol} other, written into x's memory; only where nothing is recorded."
     return write
 
 
@@ -302,10 +307,13 @@ METHODS: dict[str, Callable[..., Any]] = {
     "bmm": bmm, "mv": mv, "amax": amax, "amin": amin, "log_softmax": log_softmax,
     "repeat_interleave": repeat_interleave, "outer": outer, "logical_and": compare.logical_and,
     "logical_or": compare.logical_or,
-    "add_": _writing("__iadd__"), "sub_": _writing("__isub__"), "mul_": _writing("__imul__"),
-    "div_": _writing("__itruediv__"),
-    "half": _casting("float16"), "bfloat16": _casting("bfloat16"), "double": _casting("float64"),
-    "long": _casting("int64"), "short": _casting("int16"), "char": _casting("int8"),
-    "byte": _casting("uint8"), "float": _casting("float32"), "int": _casting("int32"),
-    "bool": _casting("bool"),
+    **{name: _writing(name, operator, symbol) for name, operator, symbol in (
+        ("add_", "__iadd__", "+"), ("sub_", "__isub__", "-"), ("mul_", "__imul__", "*"),
+        ("div_", "__itruediv__", "/"),
+    )},
+    **{name: _casting(name, dtype) for name, dtype in (
+        ("half", "float16"), ("bfloat16", "bfloat16"), ("double", "float64"), ("long", "int64"),
+        ("short", "int16"), ("char", "int8"), ("byte", "uint8"), ("float", "float32"),
+        ("int", "int32"), ("bool", "bool"),
+    )},
 }  # fmt: skip

@@ -44,7 +44,7 @@ class Sign(Elementwise, FlatOp):
 
 
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1."""
+    """-1, 0 or 1, as x is negative, zero or positive."""
     return Sign()(check_tensor("sign", x))
 
 
@@ -330,7 +330,7 @@ class Floor(Elementwise, FlatOp):
 
 
 def floor(x: Tensor) -> Tensor:
-    """Round down."""
+    """The largest whole number not above x, in x's dtype."""
     return Floor()(check_tensor("floor", x))
 
 
@@ -341,7 +341,7 @@ class Ceil(Elementwise, FlatOp):
 
 
 def ceil(x: Tensor) -> Tensor:
-    """Round up."""
+    """The smallest whole number not below x, in x's dtype."""
     return Ceil()(check_tensor("ceil", x))
 
 

@@ -210,13 +210,13 @@ def kl_div(
 
 
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """(x - t)²"""
+    """(x - t)² of input x and target t of one shape: their mean, sum, or ("none") all of them."""
     _check_alike("mse_loss", input, target)
     return _reduced("mse_loss", (input - target).square(), reduction)
 
 
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """|x - t|"""
+    """|x - t| of input x and target t of one shape: their mean, sum, or ("none") all of them."""
     _check_alike("l1_loss", input, target)
     return _reduced("l1_loss", (input - target).abs(), reduction)
 

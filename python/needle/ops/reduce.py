@@ -84,6 +84,11 @@ class OverAxes(Protocol):
     ) -> Tensor: ...
 
 
+AXES_DOC = """\
+axes, axis and dim mean the same: an int, several, negative ones from the end, None for all. They
+vanish, or with keepdims (or keepdim) stay with size 1."""
+
+
 def over_axes(op: type[Reduction], name: str, doc: str) -> OverAxes:
     """The function that users call for a reduction operator."""
 
@@ -101,7 +106,7 @@ def over_axes(op: type[Reduction], name: str, doc: str) -> OverAxes:
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = op.__module__
-    function.__doc__ = doc
+    function.__doc__ = f"{doc}\n\n{AXES_DOC}"
     return function
 
 
@@ -119,7 +124,8 @@ class Summation(Reduction):
         return fit(self.spread(out_grad, x).broadcast_to(x.shape), x)
 
 
-sum = summation = over_axes(Summation, "summation", "The sum over axes.")
+summation = over_axes(Summation, "summation", "The sum over axes; integers and bools in int64.")
+sum = summation
 
 
 class Mean(Reduction):
@@ -139,7 +145,7 @@ class Mean(Reduction):
         return fit(share.broadcast_to(x.shape), x)
 
 
-mean = over_axes(Mean, "mean", "The average over axes.")
+mean = over_axes(Mean, "mean", "The average over axes; of integers and bools in float64.")
 
 
 class Var(Reduction):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dtype import DType, bfloat16, bool_, dtype_of, float16
+from ..dtype import DType, bfloat16, dtype_of, float16
 from .protocol import Operand, Scalar, Steps
 from .reference_networks import (
     CELLS as CELLS,
@@ -473,6 +473,3 @@ def round_down(values: Array, dtype: DType) -> Array:
         too_big = halves.astype(np.float64) > values
         return np.where(too_big, np.nextafter(halves, np.float16(0)), halves)
     return values
-
-
-assert bool_.storage == np.bool_  # `view(cond)` above is a NumPy mask

@@ -113,6 +113,34 @@ def recurrence(
         store(c_last, c)
 
 
+# What a step adds to the adjoints, given dh (and dc) of its results. `d_gate` is the adjoint of x,
+# `d_sum` of s = h w + bias (the same, but for a GRU), `direct` what h gets other than through s.
+
+SLOPES: dict[str, Any] = {  # in terms of the result
+    "tanh": lambda y: 1 - y * y,
+    "relu": lambda y: (y > 0).astype(y.dtype),
+}
+
+
+def _lstm_backward(dh: Array, dc: Array, kept: Array, c_before: Array) -> tuple[Array, Array]:
+    """d_gate, and dc of the step before."""
+    i, f, g, o, c = np.split(kept, 5, -1)
+    y = np.tanh(c)
+    dc = dc + dh * o * (1 - y * y)
+    blocks = [dc * g * i * (1 - i), dc * c_before * f * (1 - f)]
+    blocks += [dc * i * (1 - g * g), dh * y * o * (1 - o)]
+    return np.concatenate(blocks, -1), dc * f
+
+
+def _gru_backward(dh: Array, kept: Array, before: Array) -> tuple[Array, Array, Array]:
+    """d_gate, d_sum, direct."""
+    r, z, n, s_n = np.split(kept, 4, -1)
+    dn = dh * (1 - z) * (1 - n * n)
+    blocks = [dn * s_n * r * (1 - r), dh * (before - n) * z * (1 - z)]
+    d_gate, d_sum = (np.concatenate([*blocks, last], -1) for last in (dn, dn * r))
+    return d_gate, d_sum, dh * z
+
+
 def recurrence_backward(
     cell: str, dx: Operand, ds: Operand | None, dh0: Operand, dc0: Operand | None,
     h: Operand, kept: Operand, h0: Operand, c0: Operand | None, w: Operand,
@@ -128,23 +156,13 @@ def recurrence_backward(
         direct: Any = 0
         if cell == "lstm":
             assert c0 is not None
-            i, f, g, o, c = np.split(keeps[t], 5, -1)
             c_before = np.split(keeps[t - 1], 5, -1)[4] if t > 0 else load(c0)
-            y = np.tanh(c)
-            dc = dc + dh * o * (1 - y * y)
-            blocks = [dc * g * i * (1 - i), dc * c_before * f * (1 - f)]
-            blocks += [dc * i * (1 - g * g), dh * y * o * (1 - o)]
-            dc = dc * f
-            d_gate = d_sum = np.concatenate(blocks, -1)
+            d_gate, dc = _lstm_backward(dh, dc, keeps[t], c_before)
+            d_sum = d_gate
         elif cell == "gru":
-            r, z, n, m = np.split(keeps[t], 4, -1)
-            dn = dh * (1 - z) * (1 - n * n)
-            blocks = [dn * m * r * (1 - r), dh * (before - n) * z * (1 - z)]
-            d_gate, d_sum = (np.concatenate([*blocks, last], -1) for last in (dn, dn * r))
-            direct = dh * z
+            d_gate, d_sum, direct = _gru_backward(dh, keeps[t], before)
         else:
-            y = states[t]
-            d_gate = d_sum = dh * (1 - y * y if cell == "tanh" else (y > 0).astype(y.dtype))
+            d_gate = d_sum = dh * SLOPES[cell](states[t])
         d_gates.append(d_gate)
         d_sums.append(d_sum)
         dh = direct + np.matmul(d_sum, weights.T)

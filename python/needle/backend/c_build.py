@@ -104,10 +104,9 @@ def _build(command: list[str], source: str, path: str, what: str) -> None:
         c_file, made = os.path.join(folder, "kernels.c"), os.path.join(folder, "kernels.so")
         with open(c_file, "w") as file:
             file.write(source)
+        behind_others = ["nice"] if shutil.which("nice") else []
         process = subprocess.Popen(
-            ["nice", *command, "-o", made, c_file, "-lm"]
-            if shutil.which("nice")
-            else [*command, "-o", made, c_file, "-lm"],
+            [*behind_others, *command, "-o", made, c_file, "-lm"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

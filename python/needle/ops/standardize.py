@@ -323,10 +323,11 @@ def affine_norm(
     if form[1] == x.dtype and [(p.shape, p.dtype) for p in affine] == [form] * len(affine):
         return op(check_tensor("affine_norm", x), *affine)
     y, _, _ = standardize(x, op.axes(x.ndim), eps, centred)
-    return _affine(y, weight, bias)
+    return apply_affine(y, weight, bias)
 
 
-def _affine(y: Any, weight: Any, bias: Any) -> Tensor:
+def apply_affine(y: Any, weight: Any, bias: Any) -> Tensor:
+    """y weight + bias, which broadcast against the last axes and may be None."""
     y = y if weight is None else y * weight
     result: Tensor = y if bias is None else y + bias
     return result
@@ -337,4 +338,4 @@ def affine_norm_by_definition(
 ) -> Tensor:
     """The composite that `AffineNorm` equals."""
     axes = range(x.ndim - n_axes, x.ndim)
-    return _affine(standardize_by_definition(x, axes, eps, centred)[0], weight, bias)
+    return apply_affine(standardize_by_definition(x, axes, eps, centred)[0], weight, bias)

@@ -241,8 +241,8 @@ def unfold(
     input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
     """Every window as a column: (N, C, H, W) -> (N, C K K, windows)."""
-    x = _batched("unfold", input, 2)
-    return _like_input_columns(ops.unfold(x, kernel_size, dilation, padding, stride), input, 4)
+    y = ops.unfold(_batched("unfold", input, 2), kernel_size, dilation, padding, stride)
+    return y if input.ndim == 4 else y.squeeze(0)
 
 
 def fold(
@@ -255,11 +255,7 @@ def fold(
     x = input if input.ndim == 3 else input.expand_dims(0)
     size = (output_size, output_size) if isinstance(output_size, int) else tuple(output_size)
     y = ops.fold(x, size, kernel_size, dilation, padding, stride)
-    return _like_input_columns(y, input, 3)
-
-
-def _like_input_columns(y: Tensor, x: Tensor, batched_ndim: int) -> Tensor:
-    return y if x.ndim == batched_ndim else y.squeeze(0)
+    return y if input.ndim == 3 else y.squeeze(0)
 
 
 def interpolate(

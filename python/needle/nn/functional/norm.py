@@ -12,7 +12,7 @@ from ...dtype import bfloat16, dtype_of, float32, float64
 from ...ops import norm
 from ...ops.batch_norm import batch_norm as norm_of_batch
 from ...ops.group_norm import group_norm as norm_of_groups
-from ...ops.standardize import affine_norm, standardize
+from ...ops.standardize import affine_norm, apply_affine, standardize
 
 
 def layer_norm(
@@ -55,15 +55,9 @@ def _epsilon(x: Tensor) -> float:
     return 2.0**-7 if dtype is bfloat16 else float(np.finfo(dtype.storage).eps)
 
 
-def _affine(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """y weight + bias, which broadcast against the last axes."""
-    y = y if weight is None else y * weight
-    return y if bias is None else y + bias
-
-
 def _per_channel(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
-    """The same with one weight for each channel of (N, C, ...)."""
-    return _affine(y, *(None if p is None else _column(p, y.ndim) for p in (weight, bias)))
+    """y weight + bias with one of each for each channel of (N, C, ...)."""
+    return apply_affine(y, *(None if p is None else _column(p, y.ndim) for p in (weight, bias)))
 
 
 def _column(p: Tensor, ndim: int) -> Tensor:

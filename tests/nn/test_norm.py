@@ -86,6 +86,14 @@ def test_layer_norm(shape, normalized, dtype, device):
     )
 
 
+def test_layer_norm_of_halves_with_float32_parameters():
+    x = ndl.tensor(draw(4, 6), "float16")
+    w, b = (ndl.tensor(draw(6, seed=i), "float32") for i in range(2))
+    found = F.layer_norm(x, 6, w, b)
+    assert found.dtype == "float32"
+    assert_close(found, standardize(x, (1,), 1e-5)[0] * w + b)
+
+
 @in_floats
 def test_rms_norm(dtype):
     arrays = [draw(2, 3, 4), draw(3, 4, seed=1)]

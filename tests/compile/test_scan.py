@@ -19,7 +19,7 @@ def loops(step):
     return [node for node in step.graph["traced"].nodes if node.kernel == LOOP]
 
 
-def both(f, *args, count=1):
+def check_compiled(f, *args, count=1):
     """A function compiled, with `count` loops in it, equals the function itself."""
     step = ndl.jit(f)
     for _ in range(2):
@@ -58,9 +58,9 @@ def test_an_lstm_is_one_call(reverse):
         last, (hs, cs) = lstm(xs, W, U, reverse)
         return last["h"], last["c"], hs, cs
 
-    step = both(f, numbers(7, 3, 5))
+    step = check_compiled(f, numbers(7, 3, 5))
     assert len(step.graph["traced"].nodes) < 8
-    longer = both(f, numbers(40, 3, 5))
+    longer = check_compiled(f, numbers(40, 3, 5))
     assert len(longer.graph["traced"].nodes) == len(step.graph["traced"].nodes)
 
 
@@ -72,7 +72,7 @@ def loss(xs, w, u):
 @pytest.mark.parametrize("argnums", [0, 1, 2])
 def test_the_gradient_is_another_call(argnums):
     f = ndl.grad(loss, argnums)
-    step = both(f, numbers(6, 3, 5), W, U, count=2)
+    step = check_compiled(f, numbers(6, 3, 5), W, U, count=2)
     assert [node.args[0].reverse for node in loops(step)] == [False, True]
 
 
@@ -80,7 +80,7 @@ def test_second_gradients():
     def f(xs, w):
         return (ndl.grad(lambda w: loss(xs, w, U))(w) ** 2).sum()
 
-    both(ndl.grad(f, 1), numbers(4, 2, 5), W, count=4)
+    check_compiled(ndl.grad(f, 1), numbers(4, 2, 5), W, count=4)
 
 
 def test_what_is_captured_gets_its_gradient():
@@ -133,8 +133,8 @@ def test_loops_in_loops():
         last, sums = ndl.scan(outer, xs[0, 0] * 0, xs)
         return (last * sums.sum(0)).sum()
 
-    both(f, numbers(3, 4, 2))
-    both(ndl.grad(f), numbers(3, 4, 2), count=2)
+    check_compiled(f, numbers(3, 4, 2))
+    check_compiled(ndl.grad(f), numbers(3, 4, 2), count=2)
 
 
 def test_carried_values_may_trade_places_and_stay():
@@ -145,15 +145,15 @@ def test_carried_values_may_trade_places_and_stay():
 
         return ndl.scan(step, (xs[0], xs[1] * 2, xs[2]), xs)
 
-    both(f, numbers(6, 3))
-    both(lambda xs: ndl.scan(lambda c, x: (c, c), xs[0], xs), numbers(5, 2))
+    check_compiled(f, numbers(6, 3))
+    check_compiled(lambda xs: ndl.scan(lambda c, x: (c, c), xs[0], xs), numbers(5, 2))
 
 
 def test_layouts_of_inputs():
     def f(xs, init):
         return ndl.scan(lambda c, x: (c.T * 0.5 + x, x.T), init.T, xs.transpose((0, 2)))
 
-    both(f, numbers(3, 3, 6), numbers(3, 3))
+    check_compiled(f, numbers(3, 3, 6), numbers(3, 3))
 
 
 def test_integers_are_carried_too():
@@ -163,8 +163,8 @@ def test_integers_are_carried_too():
             lambda s, x: ((s[0] + 1, s[1] + x * s[0].astype("float32")), s[0]), (n, x[0] * 0), x
         )
 
-    both(f, numbers(5, 3))
-    both(ndl.grad(lambda x: f(x)[0][1].sum()), numbers(5, 3), count=2)
+    check_compiled(f, numbers(5, 3))
+    check_compiled(ndl.grad(lambda x: f(x)[0][1].sum()), numbers(5, 3), count=2)
 
 
 def test_a_step_may_give_no_result():
@@ -226,7 +226,7 @@ def test_the_reference_device_runs_loops():
         return ndl.scan(lambda c, x: (c * 0.5 + x, c), x[0] * 0, x)[0].sum()
 
     x = ndl.Tensor(rng.standard_normal((5, 3)).astype("f4"), device=device)
-    both(ndl.grad(f), x, count=2)
+    check_compiled(ndl.grad(f), x, count=2)
 
 
 @settings(max_examples=20, deadline=None)
@@ -243,7 +243,7 @@ def test_random_bodies(steps, reverse, choices):
 
     local = np.random.default_rng(steps)
     xs, w = (ndl.tensor(local.standard_normal(s).astype("f4")) for s in ((steps, 3, 3), (3, 3)))
-    both(ndl.grad(f, (0, 1)), xs, w, count=2)
+    check_compiled(ndl.grad(f, (0, 1)), xs, w, count=2)
 
 
 def test_memory_and_graph_do_not_grow_with_the_body(monkeypatch):

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\s*```text\n(.*?)^```\n)?", re.DOTALL | re.MULTILINE)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")  # (file, section)
 
 
 class Example(NamedTuple):
@@ -68,8 +68,16 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    missing = [to for to in LINK.findall(page.read_text()) if not (page.parent / to).exists()]
-    assert not missing
+    for file, section in LINK.findall(page.read_text()):
+        target = page.parent / file if file else page
+        assert target.exists(), file
+        assert not section or section in sections(target), f"{file}#{section}"
+
+
+def sections(page: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("module", modules(), ids=lambda m: m.__name__)

@@ -17,10 +17,8 @@ from .reduce import in_floats
 from .unary import erf, exp, sigmoid, square, tanh
 
 ROOT_HALF = math.sqrt(0.5)
+DENSITY = 1 / math.sqrt(2 * math.pi)  # of the normal distribution at 0
 TANH_SCALE, TANH_CUBIC = math.sqrt(2 / math.pi), 0.044715  # Hendrycks & Gimpel, 2016
-
-
-DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
 @program
@@ -114,11 +112,11 @@ class GeluTanhGradient(FusedOp):
         return g * 0.5 * ((t + 1) + x * (1 - square(t)) * slope)
 
 
-def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x times the normal distribution's Φ(x); approximate="tanh" for the usual approximation."""
     if approximate not in ("none", "tanh"):
         raise ValueError(f"[gelu] approximate must be 'none' or 'tanh', got {approximate!r}.")
-    return (Gelu() if approximate == "none" else GeluTanh())(check_tensor("gelu", x))
+    return (Gelu() if approximate == "none" else GeluTanh())(check_tensor("gelu", input))
 
 
 class Silu(TensorOp):
@@ -146,9 +144,9 @@ class SiluGradient(FusedOp):
         return g * s * (x * (1 - s) + 1)
 
 
-def silu(x: Tensor) -> Tensor:
+def silu(input: Tensor) -> Tensor:
     """x times the sigmoid of x."""
-    return Silu()(check_tensor("silu", x))
+    return Silu()(check_tensor("silu", input))
 
 
 @lru_cache(maxsize=64)
@@ -202,8 +200,8 @@ class Softplus(TensorOp):
         return where(greater(z, self.threshold), out_grad, out_grad * sigmoid(z))
 
 
-def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, without overflow; x itself above the threshold."""
     if beta == 0:
         raise ValueError("[softplus] expected beta other than 0.")
-    return Softplus(beta, threshold)(check_tensor("softplus", x))
+    return Softplus(beta, threshold)(check_tensor("softplus", input))

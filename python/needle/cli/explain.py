@@ -21,7 +21,7 @@ from .errors import UsageError
 
 
 class Watch:
-    """Sums up the seconds of every kernel, over all calls of every program."""
+    """Keeps the fewest seconds of every kernel over all calls of a program, and counts these."""
 
     def __init__(self) -> None:
         self.seen: dict[int, tuple[str, Any, list[float], int]] = {}

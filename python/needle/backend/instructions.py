@@ -24,7 +24,7 @@ from ..dtype import (
     promote,
     uint8,
 )
-from .reference import BINARY_PREDICATES, UNARY_FLOATING, UNARY_PREDICATES
+from .reference import BINARY_PREDICATES, ROW_REDUCTIONS, UNARY_FLOATING, UNARY_PREDICATES
 
 Number = bool | int | float
 
@@ -53,6 +53,11 @@ class Instruction:
     args: tuple[int, ...]  # numbers of earlier instructions
     kind: str
     detail: Any = None
+
+    @property
+    def is_row_reduction(self) -> bool:
+        """Does it read a whole row to give one number for it?"""
+        return self.name in ROW_REDUCTIONS or self.name == "gather"
 
     @property
     def text(self) -> str:

@@ -107,6 +107,9 @@ def render(name: str, typed: TypedProgram, space: Space) -> Rendered:
 
 
 class _Writer:
+    """Writes the function of one program: first what is computed in which phase and what is kept
+    of a row, then the text."""
+
     def __init__(self, name: str, typed: TypedProgram, space: Space):
         self.name = name
         self.typed = typed
@@ -140,13 +143,8 @@ class _Writer:
         for i in self.code:
             phase = 0
             for a in i.args:
-                phase = max(phase, self.phase[a] + (self._is_reduction(a)))
+                phase = max(phase, self.phase[a] + self.code[a].is_row_reduction)
             self.phase.append(phase)
-
-    def _is_reduction(self, n: int) -> bool:
-        return self.code[n].name == "gather" or (
-            self.code[n].name.startswith("row_") and len(self.code[n].args) == 1
-        )
 
     def _find_kept(self) -> None:
         """Full values that need an array: drawn ones, and what is reduced or used later."""
@@ -155,7 +153,7 @@ class _Writer:
             for k, a in enumerate(i.args):
                 if self.code[a].kind != "full":
                     continue
-                reduced = self._is_reduction(n) and k == 0 and not self._is_in_memory(a)
+                reduced = i.is_row_reduction and k == 0 and not self._is_in_memory(a)
                 later = self.phase[n] > self.phase[a] and not self._is_at_hand(a)
                 if reduced or later:
                     self.kept.add(a)
@@ -319,7 +317,7 @@ class _Writer:
 
     def _row_values(self, phase: int) -> None:
         for n, i in enumerate(self.code):
-            is_value = i.name != "store" and not self._is_reduction(n)
+            is_value = i.name != "store" and not i.is_row_reduction
             if i.kind == "row" and is_value and self.phase[n] == phase:
                 self.put(2, f"const {suffix(self.dtypes[n])} v{n} = {self._computed(n)};")
 
@@ -351,7 +349,7 @@ class _Writer:
         """The instructions of a pass."""
         found = []
         for n, i in enumerate(self.code):
-            if self.phase[n] != phase or self._is_reduction(n):
+            if self.phase[n] != phase or i.is_row_reduction:
                 continue
             is_computed = i.kind == "full" and not self._is_at_hand(n)
             if is_computed or i.name == "column_sum" or n in self.kept.difference(self.drawn):
@@ -402,7 +400,7 @@ class _Writer:
     def _reductions(self, phase: int) -> None:
         length = self.space.length
         for n, i in enumerate(self.code):
-            if not self._is_reduction(n) or self.phase[n] != phase:
+            if not i.is_row_reduction or self.phase[n] != phase:
                 continue
             a = i.args[0]
             array = f"x{self.code[a].detail}" if self._is_in_memory(a) else f"row{a}"

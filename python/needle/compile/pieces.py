@@ -193,8 +193,7 @@ def writes_at_the_end(typed: Any, output: int) -> bool:
     passes: list[int] = []
     for i in typed.instructions:
         before = max((passes[a] for a in i.args), default=0)
-        is_reduction = i.name == "gather" or (i.name.startswith("row_") and i.args)
-        passes.append(before + 1 if is_reduction else before)
+        passes.append(before + 1 if i.is_row_reduction else before)
         known = max(known, passes[-1])
     return any(
         i.name == "store" and i.detail == output and i.kind == FULL and passed == known
@@ -223,9 +222,10 @@ def spliced(builder: Builder, typed: Any, inputs: Inputs) -> Sequence[Symbol]:
         elif i.name == "cast":
             is_same = typed.dtypes[i.args[0]] is dtype and dtype in FUSED_TYPES
             made.append(args[0] if is_same else cast(args[0], dtype))
-        elif i.name == "gather" or i.name.startswith(("row_", "column_")):
-            kind = COLUMN if i.name == "column_sum" else ROW
-            made.append(builder.reduce(i.name, kind, args[0], *args[1:]))
+        elif i.is_row_reduction:
+            made.append(builder.reduce(i.name, ROW, *args))
+        elif i.name == "column_sum":
+            made.append(builder.reduce(i.name, COLUMN, *args))
         else:
             made.append(builder.apply(i.name, *args))
     return [stored[k] for k in sorted(stored)]

@@ -31,6 +31,8 @@ Number = bool | int | float
 KINDS = ("scalar", "row", "full", "column")  # see program.py
 FLOATING_ONLY = {*UNARY_FLOATING, "divide"}
 PREDICATES = {*UNARY_PREDICATES, *BINARY_PREDICATES}
+# Instructions that ask where in its row an element stands.
+POSITIONAL = frozenset({"row_index", "row_size", "gather", "add_at"})
 MAX_OPERANDS, MAX_INSTRUCTIONS = 24, 256
 
 _COMPUTED_IN = {float16: float32, bfloat16: float32, int8: int32, int16: int32, uint8: int32}
@@ -128,6 +130,13 @@ class TypedProgram:
     @property
     def output_kinds(self) -> tuple[str, ...]:
         return self.program.outputs
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Does every element of its results depend on the same element of its inputs alone (and on
+        its number, if there are random ones)?"""
+        plain = ("full", "scalar")
+        return all(i.kind in plain and i.name not in POSITIONAL for i in self.instructions)
 
     @property
     def is_random(self) -> bool:

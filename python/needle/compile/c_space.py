@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from ..backend.instructions import TypedProgram
 from ..ndarray.layout import Shape, broadcast_shapes
-from .pieces import goes_by_element
 
 GRAIN = 32768  # elements in one piece of the thread pool's work
 # With column sums, as in the native machine: elements in a piece, and how many pieces there are.
@@ -92,7 +91,7 @@ def space_of(typed: TypedProgram, outs: Sequence[Any], ins: Sequence[Any], inner
     if 0 in shape:
         raise NotRendered("it has no elements")
     strides = [_spread(x, shape) for x in operands]
-    if goes_by_element(typed):
+    if typed.is_elementwise:
         axes = list(range(len(shape)))
         if not typed.is_random:  # whose numbers follow C order
             axes.sort(key=lambda d: -abs(strides[0][d]))

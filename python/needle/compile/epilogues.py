@@ -16,7 +16,6 @@ from ..dtype import float32
 from ..ndarray.layout import Shape, broadcast_shapes
 from .fuse import Fusion
 from .graph import Graph, Node, Operand
-from .pieces import goes_by_element
 
 FEWEST_ROWS = 5  # and columns: below, the device has no blocks to run a program on
 # Elements of a convolution that do not stay in cache until a program of several inputs comes, which
@@ -80,7 +79,7 @@ def _joined(product: Node, node: Node) -> Node | None:
     place = places[0]
     is_full = {"full"} == {typed.input_kinds[place], *typed.output_kinds}
     shape = broadcast_shapes("run", *(x.shape for x in (*outs, *ins)))
-    if not is_full or not goes_by_element(typed) or math.prod(shape) != out.size:
+    if not is_full or not typed.is_elementwise or math.prod(shape) != out.size:
         return None
     if not all(i.name in CHEAP for i in typed.instructions):
         return None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..backend import default_device
 from .graph import COMPUTED, Graph, Node, Operand, Value, whole
-from .pieces import goes_by_element, writes_at_the_end
+from .pieces import writes_at_the_end
 
 ALIGNMENT = 64
 ARENA = 0
@@ -201,7 +201,7 @@ def may_overwrite(node: Node, out: Operand, value: Value) -> bool:
     and meets both in the same order."""
     if node.kernel in ("run", "run_each"):
         typed = node.args[0]
-        if not goes_by_element(typed) and not writes_at_the_end(typed, node.outs.index(out)):
+        if not typed.is_elementwise and not writes_at_the_end(typed, node.outs.index(out)):
             return False
     elif node.kernel not in IN_PLACE:
         return False

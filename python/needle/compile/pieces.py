@@ -21,8 +21,6 @@ FULL, ROW, COLUMN = "full", "row", "column"
 # Types that programs compute in without rounding in between, as eager calls do.
 FUSED_TYPES = frozenset({float32, float64, int32, int64, bool_})
 ROW_REDUCTIONS = {"sum": "row_sum", "prod": "row_prod", "max": "row_max", "min": "row_min"}
-# Instructions that ask where in its row an element stands.
-POSITIONAL = frozenset({"row_index", "row_size", "gather", "add_at"})
 FEW_ROWS, SHORT = 16, 1 << 14  # fewer and longer rows are summed by many threads in `reduce`
 
 Inputs = Sequence[Any]  # symbols, or Python numbers
@@ -154,7 +152,7 @@ def _run(node: Node) -> Piece | None:
     """A tile program of an operator: its instructions go into the larger one."""
     typed, outs, ins, inner = node.args
     shape = broadcast_shapes("run", *(x.shape for x in (*outs, *ins)))
-    has_rows = inner > 0 and not goes_by_element(typed)
+    has_rows = inner > 0 and not typed.is_elementwise
     axes = [i for i, n in enumerate(shape) if n != 1]
     if not has_rows and len(outs) == 1 and not typed.is_random:
         axes = memory_order(outs[0])
@@ -178,12 +176,6 @@ def _run(node: Node) -> Piece | None:
     return Piece(
         node, space, row, entries, input_kinds, outputs, output_kinds, emit, typed.is_random
     )
-
-
-def goes_by_element(typed: Any) -> bool:
-    """Does every element of a program's results depend on the same element of its inputs alone (and
-    on its number, if there are random ones)?"""
-    return all(i.kind in (FULL, "scalar") and i.name not in POSITIONAL for i in typed.instructions)
 
 
 def writes_at_the_end(typed: Any, output: int) -> bool:

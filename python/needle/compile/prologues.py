@@ -19,7 +19,6 @@ from ..ndarray.layout import broadcast_shapes
 from .epilogues import as_matrix
 from .fuse import Fusion
 from .graph import Graph, Node, Operand, Value
-from .pieces import goes_by_element
 
 # Elements of a factor that does not stay in cache until the product reads it. Best ms of both calls
 # apart and of one, two threads of a Zen 4 with 32 MB of third-level cache; m x k x n:
@@ -145,7 +144,7 @@ def _program(node: Node, number: int, fusion: Fusion) -> Node | None:
     if found is None or found.args[0].output_kinds != ("full",):
         return None
     typed = found.args[0]
-    return found if goes_by_element(typed) and not typed.is_random else None
+    return found if typed.is_elementwise and not typed.is_random else None
 
 
 def _joined(maker: Node, node: Node, product: Product) -> Node | None:

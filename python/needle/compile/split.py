@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ..backend.program import Builder, TypedProgram
 from .graph import Graph, Node, Operand, Value, whole
-from .pieces import FEW_ROWS, ROW_REDUCTIONS, SHORT, goes_by_element, piece_of, spliced
+from .pieces import FEW_ROWS, ROW_REDUCTIONS, SHORT, piece_of, spliced
 
 LEAST, MOST = 256, 1 << 14  # elements of a new row: work for a tile or more, for several threads
 
@@ -37,7 +37,7 @@ def _in_two(graph: Graph, node: Node, made: dict[Value, Node]) -> list[Node] | N
     name, out, a = node.args
     maker = made.get(a.value)
     is_all = out.size == 1 and a.size > SHORT and a.is_whole()
-    if not is_all or maker is None or not _goes_by_element(maker) or name not in ROW_REDUCTIONS:
+    if not is_all or maker is None or not _is_elementwise(maker) or name not in ROW_REDUCTIONS:
         return None
     if not out.dtype.is_floating or out.dtype is not a.dtype:
         return None
@@ -54,10 +54,10 @@ def _in_two(graph: Graph, node: Node, made: dict[Value, Node]) -> list[Node] | N
     ]
 
 
-def _goes_by_element(node: Node) -> bool:
+def _is_elementwise(node: Node) -> bool:
     if piece_of(node) is None or node.kernel == "reduce":
         return False
-    return node.kernel != "run" or goes_by_element(node.args[0])
+    return node.kernel != "run" or bool(node.args[0].is_elementwise)
 
 
 def _row_length(a: Operand) -> int | None:

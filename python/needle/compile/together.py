@@ -7,7 +7,6 @@ as a single parallel loop.
 from __future__ import annotations
 
 from .graph import Graph, Node
-from .pieces import goes_by_element
 
 SMALL = 1 << 17  # elements; larger ones keep all threads busy alone, and need not wait
 
@@ -34,7 +33,7 @@ def _is_small(node: Node) -> bool:
     """Is it a program that goes element by element, over few of them?"""
     if node.kernel != "run" or node.continues or max(o.size for o in node.outs) > SMALL:
         return False
-    return goes_by_element(node.args[0])
+    return bool(node.args[0].is_elementwise)
 
 
 def _one_call(batch: list[Node]) -> Node:

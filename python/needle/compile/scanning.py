@@ -6,6 +6,7 @@ carried values, which forward keeps, and adds up the adjoints of what the body u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -69,9 +70,8 @@ class Body:
             out, y = self.call(carry, elements)
             new, results = leaves(out), _tensors(y)
             self._check(new)
-            outside = used_from_outside(
-                [t for t in (*new, *results) if _differs(t)], [*carry, *elements], start
-            )
+            outputs = [t for t in (*new, *results) if t.requires_grad]
+            outside = used_from_outside(outputs, [*carry, *elements], start)
             needs = [*self.inits, *self.given, *outside]
             is_recorded = wants and any(x.requires_grad for x in needs)
             befores = carry if is_recorded else []
@@ -152,21 +152,19 @@ class Body:
     # Backward -------------------------------------------------------------------------------
 
     def pull(self, kept: list[int], given: Sequence[Any], node: TensorTuple) -> Any:
-        """The adjoints of all inputs."""
-        count, extra = len(self.inits), len(self.inits) + len(self.given)
-        captured_ = list(node.inputs[extra:])
+        """The adjoints of all inputs, given those of the outputs at the positions `kept`."""
+        carried_count = len(self.inits)
+        first_outside = carried_count + len(self.given)  # of the inputs
+        outside = list(node.inputs[first_outside:])
         adjoints = dict(zip(kept, given, strict=True))
-        last = {k: g for k, g in adjoints.items() if k < count}
-        others = {k: g for k, g in adjoints.items() if k >= count}
-        moving = [k for k, x in enumerate(self.inits) if _has_gradient(x)]
-        along = [k for k, x in enumerate(self.given) if _has_gradient(x)]
-        start = [last.get(k) for k in moving]
-        seeds = [
-            zeros_like(self.inits[k]) if g is None else g
-            for k, g in zip(moving, start, strict=True)
-        ]
+        of_last = {k: g for k, g in adjoints.items() if k < carried_count}
+        of_each = {k: g for k, g in adjoints.items() if k >= carried_count}  # stacked: one per step
+        moving = [k for k, x in enumerate(self.inits) if _may_have_gradient(x)]
+        along = [k for k, x in enumerate(self.given) if _may_have_gradient(x)]
+        seeds = [of_last[k] if k in of_last else zeros_like(self.inits[k]) for k in moving]
 
         def back(carry: Any, x: Any) -> tuple[Any, Any]:
+            """One step: from the adjoints of its results to those of what it was given."""
             adjoint, sums = carry
             before, element, coming = x
             with enable_grad():
@@ -175,23 +173,24 @@ class Body:
                 new, y = self.call(carried, elements)
             outputs = [*leaves(new), *_tensors(y), *carried]
             cotangents = dict(zip(moving, adjoint, strict=True)) | dict(
-                zip(others, coming, strict=True)
+                zip(of_each, coming, strict=True)
             )
             pairs = [(outputs[k], g) for k, g in cotangents.items() if outputs[k].requires_grad]
-            wanted = [*(carried[k] for k in moving), *(elements[k] for k in along), *captured_]
+            wanted = [*(carried[k] for k in moving), *(elements[k] for k in along), *outside]
             found = pull_back(
                 [o for o, _ in pairs], [g for _, g in pairs], wanted, create_graph=is_grad_enabled()
             )
             full = [zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
-            m, a = len(moving), len(moving) + len(along)
-            return (full[:m], [s + g for s, g in zip(sums, full[a:], strict=True)]), full[m:a]
+            d_carried, rest = full[: len(moving)], full[len(moving) :]
+            d_elements, d_outside = rest[: len(along)], rest[len(along) :]
+            return (d_carried, [s + g for s, g in zip(sums, d_outside, strict=True)]), d_elements
 
-        init = (seeds, [zeros_like(c) for c in captured_])
-        xs = (list(self.befores), list(self.given), list(others.values()))
-        (d_init, d_captured), d_xs = compact_scan(back, init, xs, self.steps, not self.reverse)
+        init = (seeds, [zeros_like(x) for x in outside])
+        xs = (list(self.befores), list(self.given), list(of_each.values()))
+        (d_init, d_outside), d_xs = compact_scan(back, init, xs, self.steps, not self.reverse)
         found = dict(zip(moving, d_init, strict=True))
-        found |= {count + k: g for k, g in zip(along, d_xs, strict=True)}
-        found |= {extra + k: g for k, g in enumerate(d_captured)}
+        found |= {carried_count + k: g for k, g in zip(along, d_xs, strict=True)}
+        found |= {first_outside + k: g for k, g in enumerate(d_outside)}
         return tuple(found.get(k) for k in range(len(node.inputs)))
 
 
@@ -200,20 +199,14 @@ def _tensors(y: Any) -> list[Tensor]:
     return [leaf for leaf in leaves(y) if isinstance(leaf, Tensor)]
 
 
-def _has_gradient(x: Tensor) -> bool:
+def _may_have_gradient(x: Tensor) -> bool:
     return bool(x.realize_cached_data().dtype.is_floating)
-
-
-def _differs(x: Tensor) -> bool:
-    return bool(x.requires_grad)
 
 
 def _placeholder(body: Graph, like: Tensor, shape: tuple[int, ...], wants: bool) -> Tensor:
     """A tensor of the body: what a step is given."""
     array = like.realize_cached_data()
-    size = 1
-    for n in shape:
-        size *= n
+    size = math.prod(shape)
     handle = Handle(size, array.dtype, body.new_value(size, array.dtype, INPUT))
     made = make_view(shape, compact_strides(shape), 0, array.dtype, array.device, handle)
     tensor: Tensor = Tensor.make_const(made, wants and array.dtype.is_floating)

@@ -27,8 +27,9 @@ class Optimizer:
     """
 
     variable: ClassVar[tuple[str, ...]] = ("lr", "weight_decay")
-    elementwise: ClassVar[bool] = False  # `update` works element by element, with + - * / **,
-    # square, sqrt, sign and maximum: it is run over all parameters as one tile program
+    # Does `update` work element by element, with + - * / **, square, sqrt, sign and maximum only?
+    # Then it is traced once and run over all parameters as one tile program (rule.py).
+    elementwise: ClassVar[bool] = False
 
     def __init__(self, params: Iterable[Tensor | Mapping[str, Any]], **defaults: Any):
         if isinstance(params, Tensor):

@@ -196,6 +196,10 @@ class Graph:
             self.inputs.append(value)
         return value
 
+    def continued(self) -> set[Value]:
+        """The values whose memory a later call goes on writing."""
+        return {v for node in self.nodes for v in node.formers}
+
     def with_nodes(self, nodes: list[Node], results: list[Operand] | None = None) -> Graph:
         """The same program with other calls."""
         results = self.results if results is None else results

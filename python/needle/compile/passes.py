@@ -44,7 +44,7 @@ def replaced(operand: Operand, by: dict[Value, Operand]) -> Operand:
 
 def merged(graph: Graph) -> Graph:
     """Equal calls on equal operands are made once. Memory that is written further is left alone."""
-    continued = {v for node in graph.nodes for v in node.formers}
+    continued = graph.continued()
     seen: dict[Any, Node] = {}
     by: dict[Value, Operand] = {}
     nodes: list[Node] = []
@@ -76,7 +76,7 @@ def _key(node: Node) -> Any:
 
 def applied_rules(graph: Graph) -> Graph:
     """Every call rewritten by the first rule that fits it, until none does."""
-    continued = {v for node in graph.nodes for v in node.formers}
+    continued = graph.continued()
     made: dict[Value, Node] = {}
     by: dict[Value, Operand] = {}
     nodes: list[Node] = []
@@ -118,7 +118,7 @@ def _same_elements(node: Node, continued: set[Value]) -> Operand | None:
 
 def folded(graph: Graph) -> Graph:
     """Calls on constants alone are made now."""
-    continued = {v for node in graph.nodes for v in node.formers}
+    continued = graph.continued()
     constants = graph.constants
     nodes: list[Node] = []
     for node in graph.nodes:

@@ -49,11 +49,14 @@ READS_OUTPUTS = frozenset({"scatter"})
 
 
 class Handle(Protocol):
-    """A typed, flat piece of device memory."""
+    """A typed, flat piece of device memory. Weak references to it must be possible: writes in place
+    are noted by them (ndarray/mutation.py)."""
 
     size: int  # in elements
+    dtype: Any  # what dtype_of takes
 
-    def ptr(self) -> int: ...
+    def ptr(self) -> int:
+        """The address, or any number that tells handles apart."""
 
 
 class Operand(Protocol):

@@ -71,7 +71,8 @@ def _gains(node: Node) -> bool:
 
 
 def _is_private(memory: Any) -> bool:
-    """Is it known whenever somebody writes it?"""
+    """Is it known whenever somebody writes it? Memory that others can write has another version
+    each time that it is asked for."""
     return memory is not None and memory.version == memory.version
 
 
@@ -80,14 +81,13 @@ def panels_of(weights: Operand, memory: Any) -> Any:
     place = (weights.shape, weights.strides, weights.offset)
     known = _kept.setdefault(memory, {})
     version = memory.version  # before the copy: what is written meanwhile has another one
-    found = known.get(place)
-    if found is None or found[0] != version:
+    made_at, panels = known.get(place, (None, None))
+    if made_at != version:
         (k, n), (row, column) = weights.shape, weights.strides
-        shape = (n // WIDTH, k, WIDTH)
-        to = cpu().mod.empty(weights.size, float32)
-        source = (shape, (WIDTH * column, row, column), weights.offset, float32, cpu(), memory)
-        cpu().mod.copy(
-            make_view(shape, compact_strides(shape), 0, float32, cpu(), to), make_view(*source)
-        )
-        found = known[place] = (version, to)
-    return found[1]
+        shape, steps = (n // WIDTH, k, WIDTH), (WIDTH * column, row, column)
+        panels = cpu().mod.empty(weights.size, float32)
+        target = make_view(shape, compact_strides(shape), 0, float32, cpu(), panels)
+        source = make_view(shape, steps, weights.offset, float32, cpu(), memory)
+        cpu().mod.copy(target, source)
+        known[place] = (version, panels)
+    return panels

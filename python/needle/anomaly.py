@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import linecache
-import os
-import sys
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .autograd import Tensor, TensorTuple, Value
 from .dtype import dtype_of
 from .graph import Observer, observers
 from .ndarray import functions as F
-
-# Frames of these files are not the user's: the package, and decorators with a context.
-NOT_THE_USERS = (os.path.dirname(__file__) + os.sep, contextlib.__file__)
+from .user_code import Line, user_line
 
 
 class AnomalyError(ValueError):
     """An operator's result or gradient is NaN or infinite."""
-
-
-class Line(NamedTuple):
-    """A line of the user's program."""
-
-    file: str
-    number: int
-
-    def __str__(self) -> str:
-        text = linecache.getline(self.file, self.number).strip()
-        return f"{self.file}:{self.number}" + (f": {text}" if text else "")
-
-
-def _calling_line() -> Line | None:
-    """The innermost line outside this package."""
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(NOT_THE_USERS):
-        if frame.f_back is None:
-            return None
-        frame = frame.f_back
-    return Line(frame.f_code.co_filename, frame.f_lineno)
 
 
 class _Differentiating(threading.local):
@@ -59,13 +33,13 @@ class Anomalies(Observer):
         self._differentiating = _Differentiating()
 
     def recorded(self, value: Value) -> None:
-        self._lines[value] = _calling_line()
+        self._lines[value] = user_line()
         if self._differentiating.depth:
             self._steps.add(value)
 
     def computed(self, op: Any, inputs: Sequence[Value], result: Value) -> None:
         if result not in self._lines:
-            self._lines[result] = _calling_line()
+            self._lines[result] = user_line()
         if result in self._origins:
             self._check_gradients(self._origins[result], [result])
         elif not self._differentiating.depth and result not in self._steps:

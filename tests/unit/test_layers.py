@@ -16,7 +16,7 @@ import needle as ndl
 PACKAGE = Path(ndl.__file__).parent
 
 LAYERS = [
-    {"config", "dtype", "facts", "_native"},
+    {"config", "dtype", "facts", "user_code", "_native"},
     {"backend"},
     {"ndarray"},
     {"autograd", "cycles", "graph", "op", "rebinding", "reverse", "tensor_methods"},

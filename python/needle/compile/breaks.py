@@ -16,7 +16,8 @@ from typing import Any
 from ..autograd import Op, Value
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import compact_strides
-from .errors import TraceError, user_line
+from ..user_code import user_place
+from .errors import TraceError
 from .graph import Node, whole
 from .record import Handle, Recording
 
@@ -105,7 +106,7 @@ def _compute(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> Any:
 
 def _recorded(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> list[NDArray]:
     graph, what = recording.graph, Break(op)
-    source = user_line()
+    source = user_place()
     warnings.warn(
         f"[jit] {what.name}.compute needs the elements of its inputs, so it runs as Python in the "
         f"middle of the program ({source}).",

@@ -19,7 +19,8 @@ from ..backend.protocol import OUTPUTS, READS_OUTPUTS, Backend
 from ..dtype import DType, int64
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import Shape, compact_strides
-from .errors import TraceError, needs_data, user_line
+from ..user_code import user_place
+from .errors import TraceError, needs_data
 from .graph import COMPUTED, CONSTANT, COUNTERS, HOST, Graph, Node, Operand, Value, whole
 
 USE_WHERE = "use ndl.where, ndl.cond or ndl.while_loop instead, or compute this outside"
@@ -145,7 +146,7 @@ class Recording:
                 inputs[i] = write(argument)
         formers = tuple(continues) if any(f is not None for f in continues) else ()
         self.graph.nodes.append(
-            Node(kernel, tuple(inputs), tuple(outs), device, formers, user_line())
+            Node(kernel, tuple(inputs), tuple(outs), device, formers, user_place())
         )
 
     def _entered(self, argument: Any) -> Any:

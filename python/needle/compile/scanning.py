@@ -19,7 +19,7 @@ from ..ops.common import zeros_like
 from ..recompute import used_from_outside
 from ..transforms import stand_in
 from ..tree import leaves, map_leaves, with_leaves
-from .errors import user_line
+from ..user_code import user_place
 from .graph import INPUT, Graph, Node, Operand, Value, whole
 from .loops import LOOP, Loop, captured
 from .record import Handle, Recording
@@ -129,7 +129,7 @@ class Body:
             for n, r in zip(sizes, loop.body.results, strict=True)
         )
         args = (loop, tuple(map(whole, self.outside)), inits, xs, outs[:count], outs[count:])
-        graph.nodes.append(Node(LOOP, args, outs, device, source=user_line()))
+        graph.nodes.append(Node(LOOP, args, outs, device, source=user_place()))
         made = []
         for k, out in enumerate(outs):
             handle = Handle(out.value.size, out.dtype, out.value)

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..autograd import Tensor
-from .errors import PACKAGE, at_user_line
+from ..user_code import is_users
+from .errors import at_user_line
 
 NEAR = 16  # a size this close to a multiple of a probe's follows from it
 REMEDY = (
@@ -42,7 +43,7 @@ guards: set[Guard] = set()  # of the probe that runs; probes hold the lock of tr
 
 def _is_user(depth: int = 2) -> bool:
     """Is the code that asks outside of this package?"""
-    return not sys._getframe(depth).f_code.co_filename.startswith(PACKAGE)
+    return is_users(sys._getframe(depth))
 
 
 class Size(int):

@@ -1,0 +1,49 @@
+"""Where we are in the user's program: the innermost line that is not of this package."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import os
+import sys
+from types import FrameType
+from typing import NamedTuple
+
+PACKAGE = os.path.dirname(__file__) + os.sep
+# Frames of these files are not the user's: the package, decorators with a context, Python's own.
+NOT_THE_USERS = (PACKAGE, contextlib.__file__, "<frozen ")
+
+
+class Line(NamedTuple):
+    """A line of the user's program; as text, with what is written there."""
+
+    file: str
+    number: int
+
+    @property
+    def place(self) -> str:
+        """file:number"""
+        return f"{self.file}:{self.number}"
+
+    def __str__(self) -> str:
+        text = linecache.getline(self.file, self.number).strip()
+        return self.place + (f": {text}" if text else "")
+
+
+def is_users(frame: FrameType) -> bool:
+    """Does a frame belong to the user's program?"""
+    return not frame.f_code.co_filename.startswith(NOT_THE_USERS)
+
+
+def user_line() -> Line | None:
+    """The innermost line outside this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_users(frame):
+        frame = frame.f_back
+    return None if frame is None else Line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def user_place() -> str:
+    """The same as file:number, or nothing."""
+    line = user_line()
+    return "" if line is None else line.place

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 
@@ -160,6 +161,25 @@ def test_resume_keeps_the_settings(digits_run, capsys):
     assert error == (
         "needle train: --resume keeps the settings of the run: leave out DATASET, --lr"
     )
+
+
+def test_compiled_steps(tmp_path, capsys):
+    result = call(capsys, "train", "digits", *QUICK, "--compile", "--out", tmp_path / "run")
+    assert result.code == 0 and "test accuracy" in result.out
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["settings"]["compile"] is True
+    error = refused(call(capsys, "train", "--compile", "--resume", tmp_path / "run"))
+    assert error.endswith("leave out --compile")
+
+
+def test_a_run_from_before_there_was_an_option_goes_on(digits_run, tmp_path, capsys):
+    shutil.copytree(digits_run[0], tmp_path / "old")
+    path = tmp_path / "old" / "config.json"
+    config = json.loads(path.read_text())
+    del config["settings"]["compile"]
+    path.write_text(json.dumps(config))
+    result = call(capsys, "train", "--resume", tmp_path / "old")
+    assert result.code == 0 and "test accuracy" in result.out
 
 
 def test_a_run_is_not_overwritten(digits_run, capsys):

@@ -14,7 +14,7 @@ import needle as ndl
 from needle import nn, optim
 from needle.data import DataLoader, RandomSampler
 from needle.data.dataset import NDArrayDataset
-from needle.trainer import Callback, Interrupted, Trainer, accuracy
+from needle.trainer import Callback, Diverged, Interrupted, Trainer, accuracy
 
 from .small_run import make_trainer
 
@@ -207,6 +207,37 @@ def test_ctrl_c_saves_between_steps(tmp_path, step):
         np.testing.assert_array_equal(p.numpy(), q.numpy())
     losses = [[r["train_loss"], r["val_loss"]] for t in (resumed, whole) for r in t.history]
     assert losses[:3] == losses[3:]
+
+
+def test_compiled_steps_train_alike():
+    eager, compiled = (make_trainer(None, save_every=None, compile=c) for c in (False, True))
+    for trainer in (eager, compiled):
+        np.random.seed(3)  # the loaders' order
+        ndl.manual_seed(4)
+        trainer.fit(1)
+    (expected,), (found,) = eager.history, compiled.history
+    for name in ("train_loss", "train_accuracy", "val_loss", "val_accuracy"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-3)
+    for p, q in zip(compiled.model.parameters(), eager.model.parameters(), strict=True):
+        np.testing.assert_allclose(p.numpy(), q.numpy(), rtol=1e-2, atol=1e-3)
+
+
+def test_compiled_steps_resume_bit_for_bit(tmp_path):
+    whole = make_trainer(None, save_every=None, compile=True)
+    whole.fit(2)
+    stopped = make_trainer(tmp_path, save_every=None, compile=True, callbacks=[Stop(7)])
+    with pytest.raises(Interrupted):
+        stopped.fit(2)
+    resumed = make_trainer(tmp_path, save_every=None, compile=True)
+    resumed.fit(2, resume=True)
+    for p, q in zip(resumed.model.parameters(), whole.model.parameters(), strict=True):
+        np.testing.assert_array_equal(p.numpy(), q.numpy())
+
+
+def test_a_compiled_step_that_diverges_is_told():
+    trainer = line_trainer(lr=1e30, compile=True)
+    with pytest.raises(Diverged, match=r"the loss is (inf|nan) at step [12]; lower the learning"):
+        trainer.fit(3)
 
 
 def test_ctrl_c_while_validating(tmp_path):

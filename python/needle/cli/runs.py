@@ -38,6 +38,7 @@ class Settings:
     patience: int
     save_every: int | None
     block: int
+    compile: bool = False
 
 
 class Run:

@@ -35,7 +35,7 @@ CLIP_NORM = 1.0
 WARM_UP = 0.1  # part of all steps
 FIXED_BY_RUN = (
     *("dataset", "model", "epochs", "batch_size", "lr", "seed", "device"),
-    *("patience", "save_every", "out"),
+    *("patience", "save_every", "compile", "out"),
 )
 
 
@@ -62,6 +62,7 @@ def settings_from(options: Namespace) -> Settings:
         patience=10 if options.patience is None else options.patience,
         save_every=options.save_every,
         block=BLOCK,
+        compile=bool(options.compile),
     )
 
 
@@ -113,6 +114,7 @@ def make_trainer(run: Run, settings: Settings, task: Task) -> Trainer:
         metrics={"accuracy": accuracy},
         callbacks=[Recorder(run.folder, title), Progress(sys.stdout, len(train))],
         clip_norm=CLIP_NORM,
+        compile=settings.compile,
         patience=settings.patience,
         folder=run.folder,
         save_every=settings.save_every,

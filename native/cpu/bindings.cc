@@ -1,5 +1,5 @@
-// The Python module needle._native: memory, threads and instruction sets. The kernels are in
-// bindings_kernels.cc, exchange with NumPy and DLPack in bindings_exchange.cc.
+// The Python module needle._native: memory, threads and instruction sets; the rest of it is in the
+// other bindings_*.cc, each of which says what it binds.
 #include "bindings.h"
 
 #include <nanobind/stl/optional.h>
@@ -87,7 +87,9 @@ void bind_threads(nb::module_& m) {
         const GilRelease release;
         set_num_threads(static_cast<int>(n));
       },
-      nb::arg("count"));
+      nb::arg("count"),
+      "Lets kernels use 1 to 1024 threads, the caller included; for the whole process. Results do "
+      "not depend on it.");
 }
 
 void bind_instruction_sets(nb::module_& m) {

@@ -14,8 +14,8 @@ constexpr int64_t kFewDots = 4;           // rows of dot products with a matrix 
 constexpr int64_t kOwnThreads = 1 << 23;  // products from here on are threaded inside
 constexpr int64_t kManyProducts = 32;     // batches from here on are threaded over the products
 
-// Products from which on a left factor that all have is worth a copy: 24 of 128 x 3072 x 32 took 3.6
-// ms in place, and take 2.9 (two threads, Zen 4).
+// Products from which on a left factor that all have is worth a copy: 24 of 128 x 3072 x 32
+// took 3.6 ms in place, and take 2.9 (two threads, Zen 4).
 constexpr int64_t kManyUses = 4;
 
 template <class T>

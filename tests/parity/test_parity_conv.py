@@ -88,6 +88,9 @@ GEOMETRIES = [
     Geometry(2, (3, 3), 4, 6, (9, 2), (1, 1), (4, -1), (1, 1)),
     Geometry(2, (3, 3), 0, 6, (2, 2), (1, 1), (0, 0), (1, 1)),
     Geometry(0, (3, 3), 2, 6, (2, 2), (1, 1), (0, 0), (1, 1)),
+    Geometry(1, (5,), 1, 1, (3,), (1,), (0,), (1,)),
+    Geometry(2, (9,), 2, 3, (3,), (1,), (1,), (1,)),
+    Geometry(3, (4, 6), 3, 5, (1, 5), (1, 1), (0, 2), (1, 1)),
 ]
 
 
@@ -128,7 +131,7 @@ def test_dtypes(device, kernel, dtype):
 
 @on_devices
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("geometry", [GEOMETRIES[i] for i in (3, 4, 6, 7, 11, 12)], ids=str)
+@pytest.mark.parametrize("geometry", [GEOMETRIES[i] for i in (3, 4, 6, 7, 11, 12, 16, 17)], ids=str)
 def test_layouts(device, kernel, geometry):
     for i, layout in enumerate(READABLE):
         out = WRITABLE[(i + 1) % len(WRITABLE)]
@@ -144,23 +147,25 @@ def geometries(draw):
     def steps(low, high):
         return tuple(draw(st.integers(low, high)) for _ in range(rank))
 
-    is_depthwise = draw(st.booleans())
-    channels = 1 if is_depthwise else draw(st.integers(1, 20))
+    is_depthwise, has_few, is_plain = (draw(st.booleans()) for _ in range(3))
+    channels = 1 if is_depthwise else draw(st.integers(1, 4 if has_few else 20))
     outputs = 1 if is_depthwise else draw(st.integers(1, 40))
-    groups = draw(st.integers(1, 40 if is_depthwise else 3))
-    space = steps(1, {1: 70, 2: 13, 3: 6}[rank])
-    return Geometry(
-        draw(st.integers(1, 17)), space, channels, outputs,
-        steps(1, 4), steps(1, 3), steps(-1, 4), steps(1, 3), groups,
-    )  # fmt: skip
+    groups = draw(st.integers(1, 40 if is_depthwise else 1 if has_few else 3))
+    space, size = steps(1, {1: 70, 2: 13, 3: 6}[rank]), steps(1, 4)
+    stride, padding, dilation = steps(1, 3), steps(-1, 4), steps(1, 3)
+    if is_plain:  # as many outputs as inputs, if sizes are odd
+        stride = dilation = (1,) * rank
+        padding = tuple((k - 1) // 2 for k in size)
+    batch = draw(st.integers(1, 17))
+    return Geometry(batch, space, channels, outputs, size, stride, padding, dilation, groups)
 
 
 @on_devices
 @settings(max_examples=80, deadline=None)
-@given(geometry=geometries())
-def test_any_geometry(device, geometry):
+@given(geometry=geometries(), layouts=st.tuples(*[st.sampled_from(READABLE)] * 2))
+def test_any_geometry(device, geometry, layouts):
     for kernel in KERNELS:
-        check(device, kernel, geometry, float32)
+        check(device, kernel, geometry, float32, (contiguous, *layouts))
 
 
 def test_result_may_replace_an_input():

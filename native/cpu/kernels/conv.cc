@@ -75,11 +75,13 @@ Image<T> image_of(const View& v) {
   return image;
 }
 
-// (K..., C, O); the adjoint reads O and writes C.
+// (K..., C, O); the adjoint reads O and writes C. The steps of axes with one element mean nothing,
+// so there they are those of compact filters, whose taps may be taken for channels (Unrolling).
 template <class T>
 Filter<T> filter_of(const View& v, bool is_adjoint = false) {
-  const int64_t channels = v.strides[v.ndim - 2];
-  const int64_t outputs = v.shape[v.ndim - 1] == 1 ? 1 : v.strides[v.ndim - 1];
+  const int64_t c = v.shape[v.ndim - 2], o = v.shape[v.ndim - 1];
+  const int64_t outputs = o == 1 ? 1 : v.strides[v.ndim - 1];
+  const int64_t channels = c == 1 ? o * outputs : v.strides[v.ndim - 2];
   Filter<T> filter = {reinterpret_cast<T*>(v.data),
                       {},
                       is_adjoint ? outputs : channels,

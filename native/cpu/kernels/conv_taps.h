@@ -31,13 +31,14 @@ class TapConv {
       unrolling_ = Unrolling(axes[2], in.channels);
       axes_[2] = unrolling_.axis();
       in_channels_ = unrolling_.channels();
+    } else {
+      merge_points(axes_, in_, out_);
     }
     out_channels_ = out.channels / groups;
     panels_ = ceil_div(out_channels_, kWidth);
   }
 
   void run() {
-    merge_points(axes_, in_, out_);
     constexpr int64_t kTapWords = sizeof(Tap) / 8;
     int64_t entries = 0;
     for (const TapAxis& axis : axes_) entries += axis.taps * kTapWords + axis.phases() + 1;

@@ -102,3 +102,17 @@ def test_unused_parts_of_a_split_have_gradient_zero():
 def test_undilate_of_a_size_that_is_no_multiple():
     x = leaf([1.0, 2.0, 3.0, 4.0, 5.0])
     assert gradient(lambda x: ndl.undilate(x, (0,), 1), x).tolist() == [1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float16", "bool"])
+@pytest.mark.parametrize("n", [1, 2, 5, 6])
+def test_median_of_the_largest_values(dtype, n):
+    limits = {"float16": np.finfo, "bool": lambda _: np.iinfo("uint8")}.get(dtype, np.iinfo)
+    values = np.full(n, limits(dtype).max).astype(dtype)
+    found = ndl.tensor(values).median()
+    assert found.dtype == ("float16" if dtype == "float16" else "float64")
+    assert found.item() == np.median(values.astype("float64"))
+
+
+def test_median_of_an_odd_number_is_one_of_them():
+    assert ndl.tensor([3e38, 3e38, 3e38]).median().item() == np.float32(3e38)

@@ -8,7 +8,9 @@ from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F, layout, select
 from .common import axis_or_dim, check_tensor, constant, one_of, reporting_as, whole_number
 from .compare import isnan, where
+from .elementwise import astype
 from .indexing import Gather, getitem
+from .reduce import accumulator, averaged
 
 
 class ArgSort(TensorOp):
@@ -81,8 +83,11 @@ def median(
     def at(position: int) -> Tensor:
         return getitem(ordered, (*[slice(None)] * along, position))
 
-    low, high, last = at((n - 1) // 2), at(n // 2), at(n - 1)
-    middle = where(isnan(last), last, (low + high) / 2)
+    middle = astype(at(n // 2), accumulator(x.dtype))
+    if n % 2 == 0:  # in a wide type: the sum of two would not fit into the elements' own
+        middle = (middle + at(n // 2 - 1)) / 2
+    last = at(n - 1)
+    middle = where(isnan(last), last, astype(middle, averaged(x.dtype)))
     if not keepdims:
         return middle
     shape = (1,) * x.ndim if axis is None else layout.reduced_shape(x.shape, (along,), True)

@@ -143,3 +143,15 @@ def test_images_minus_their_mean():
     image, mean = ndl.tensor(pixels), ndl.Tensor([10.0], dtype="float32")
     np.testing.assert_array_equal((mean - image).numpy(), np.float32(10) - pixels)
     np.testing.assert_array_equal((1 - ndl.tensor(pixels > 5)).numpy(), 1 - (pixels > 5))
+
+
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater"])
+@pytest.mark.parametrize("scalar", [2**63, -(2**63) - 1, 2**200, 2**53 + 1, -1], ids=hex)
+def test_integers_are_compared_with_numbers_of_any_size(name, scalar):
+    values = np.array([2**63 - 1, -(2**63), 2**53, 0])
+    compare = getattr(np, name)
+    expected = compare(values.astype(object), scalar).astype(bool)
+    swapped = compare(scalar, values.astype(object)).astype(bool)
+    x = ndl.tensor(values)
+    np.testing.assert_array_equal(getattr(ndl, name)(x, scalar).numpy(), expected)
+    np.testing.assert_array_equal(getattr(ndl, name)(scalar, x).numpy(), swapped)

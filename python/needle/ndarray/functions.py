@@ -105,11 +105,11 @@ def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
         shape = a.shape if a.shape == b.shape else layout.broadcast_shapes(name, a.shape, b.shape)
         device = a.device
     elif isinstance(a, NDArray):
-        b = as_scalar(b, name)
-        dtype, shape, device = _scalar_dtype(name, a.dtype, b), a.shape, a.device
+        dtype, b = _beside_scalar(name, a.dtype, as_scalar(b, name))
+        shape, device = a.shape, a.device
     elif isinstance(b, NDArray):
-        a = as_scalar(a, name)
-        dtype, shape, device = _scalar_dtype(name, b.dtype, a), b.shape, b.device
+        dtype, a = _beside_scalar(name, b.dtype, as_scalar(a, name))
+        shape, device = b.shape, b.device
     else:
         raise TypeError(f"[{name}] expected at least one array, got {a!r} and {b!r}.")
     if dtype.kind != "f":
@@ -150,14 +150,17 @@ def _lowest(a: NDArray) -> Any:
     return 0 if a.size == 0 or a.dtype.kind != "i" or is_traced else reduce("min", a).item()
 
 
-def _scalar_dtype(name: str, dtype: DType, scalar: Scalar) -> DType:
-    """The type of array-with-scalar; comparisons widen for a scalar that does not fit."""
+def _beside_scalar(name: str, dtype: DType, scalar: Scalar) -> tuple[DType, Scalar]:
+    """The type of array-with-scalar, and the scalar in it; comparisons widen for one that does not
+    fit. What no int64 holds is compared as infinity: as a float64, it would equal the largest."""
     result = promote_scalar(dtype, type(scalar))
     if name in COMPARISONS and not fits(result, scalar):
-        return int64 if -(2**63) <= scalar < 2**63 else float64
+        if fits(int64, scalar):
+            return int64, scalar
+        return float64, math.inf if scalar > 0 else -math.inf
     if name != "divide":  # integers divide as float64, where every scalar has its place
         check_fits(name, result, scalar)
-    return result
+    return result, scalar
 
 
 def fits(dtype: DType, scalar: Scalar) -> bool:
@@ -232,8 +235,8 @@ def copy(a: NDArray) -> NDArray:
 def assign(out: NDArray, value: NDArray | Scalar) -> None:
     """out[...] = value in place: value broadcasts and is cast within its kind."""
     if not isinstance(value, NDArray):
-        _scalar_dtype("assign", out.dtype, as_scalar(value, "assign"))
-        out.device.mod.fill(out, as_scalar(value, "assign"))
+        _, scalar = _beside_scalar("assign", out.dtype, as_scalar(value, "assign"))
+        out.device.mod.fill(out, scalar)
         return
     same_device("assign", out, value)
     if "biuf".index(value.dtype.kind) > "biuf".index(out.dtype.kind) and (

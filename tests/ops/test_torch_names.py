@@ -147,3 +147,17 @@ def test_split_keeps_the_courses_meaning():
         ndl.split(ndl.zeros(2, 3), [1, 1], dim=1)
     with pytest.raises(ValueError, match=r"\[split\] expected pieces of at least 1, got 0"):
         ndl.split(ndl.zeros(2, 3), 0, dim=1)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int64"])
+def test_isclose_of_integers_and_bools(dtype):
+    a, b = (np.array(v).astype(dtype) for v in ([0, 1, 1, 1], [0, 0, 2, 1]))
+    for rtol, atol in ((0, 0), (0, 1), (0.6, 0), (1e-5, 1e-8)):
+        found = ndl.isclose(ndl.tensor(a), ndl.tensor(b), rtol, atol)
+        np.testing.assert_array_equal(found.numpy(), np.isclose(a, b, rtol, atol))
+
+
+def test_allclose_without_tolerance_is_exact():
+    assert not ndl.allclose(ndl.tensor([2**53 + 1]), ndl.tensor([2**53]), 0, 0)
+    assert not ndl.allclose(ndl.tensor([-(2**63)]), ndl.tensor([0]), 0, 0)
+    assert ndl.allclose(ndl.tensor([True, False]), ndl.tensor([True, False]), 0, 0)

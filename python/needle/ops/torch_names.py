@@ -183,9 +183,15 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     """|a - b| <= atol + rtol |b|, or equal"""
     left = check_tensor("isclose", a)
     right = constant(b, left, "isclose")
+    same = compare.equal(left, right)
+    if equal_nan:
+        same = same | (compare.isnan(left) & compare.isnan(right))
+    if rtol == 0 and atol == 0:
+        return same
+    # As floats: differences of integers wrap around, and bools have none.
+    left, right = (x if is_floating_point(x) else astype(x, "float64") for x in (left, right))
     near = compare.less_equal((left - right).abs(), right.abs() * rtol + atol)
-    near = near & compare.isfinite(right) | compare.equal(left, right)
-    return near | (compare.isnan(left) & compare.isnan(right)) if equal_nan else near
+    return near & compare.isfinite(right) | same
 
 
 def allclose(

@@ -110,3 +110,30 @@ def test_multinomial_draws_by_weight(replacement):
         assert (twice > 0) == replacement
     again = [ndl.multinomial(many, 1, generator=ndl.Generator(7)).numpy() for _ in range(2)]
     np.testing.assert_array_equal(*again)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_multinomial_never_draws_a_weight_of_0(dtype):
+    for weights in ([1.0, 0.0], [3e4, 0.0]):
+        rows = ndl.tensor(weights, dtype).broadcast_to(20_000, 2)
+        drawn = ndl.multinomial(rows, 1, generator=ndl.Generator(1))
+        assert not drawn.any()
+
+
+def test_multinomial_of_weights_near_the_largest_number():
+    rows = ndl.tensor([3e38, 1e38]).broadcast_to(20_000, 2)
+    drawn = ndl.multinomial(rows, 1, generator=ndl.Generator(1))
+    assert abs(drawn.numpy().mean() - 0.25) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("weights", "count", "error", "text"),
+    [
+        ([1.0, float("nan")], 1, ValueError, "[multinomial] expected finite weights >= 0"),
+        ([1.0, float("inf")], 1, ValueError, "[multinomial] expected finite weights >= 0"),
+        ([1.0, 2.0], 1.5, TypeError, "[multinomial] num_samples must be a whole number"),
+    ],
+)
+def test_multinomial_refuses(weights, count, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        ndl.multinomial(ndl.tensor(weights), count)

@@ -18,7 +18,9 @@ from ..dtype import DType, dtype_of, float32, int64
 from ..ndarray import creation, exchange, functions as F, intake, layout, random, select
 from ..ndarray.array import NDArray, Scalar, as_scalar, from_numpy as copy_from_numpy
 from ..ndarray.layout import Shape
-from ..ops import topk, where
+from ..ops import isfinite, topk, where
+from ..ops.common import check_tensor, whole_number
+from ..ops.reduce import accumulator
 
 Device = BackendDevice | str | None
 
@@ -300,25 +302,29 @@ def multinomial(
 
     The largest of w / e, with e exponentially distributed, is position i with probability w_i / Σ w
     (and so on for those that are left); with replacement, each sample has draws of its own."""
-    weights, kind = probabilities.detach(), probabilities.dtype
+    weights, kind = check_tensor("multinomial", probabilities).detach(), probabilities.dtype
     if weights.ndim not in (1, 2) or not dtype_of(kind).is_floating:
         raise ValueError(
             f"[multinomial] expected floating weights (C,) or (N, C), got {kind} {weights.shape}."
         )
+    count = whole_number("multinomial", "num_samples", num_samples)
     possible = (weights > 0).sum(-1).min().item() if weights.size else 0
-    if (weights < 0).any() or num_samples < 1 or possible < (1 if replacement else num_samples):
+    is_weight = (weights >= 0) & isfinite(weights)
+    if not is_weight.all() or count < 1 or possible < (1 if replacement else count):
         raise ValueError(
-            f"[multinomial] expected weights >= 0, of which at least "
-            f"{'one is' if replacement else f'{num_samples} are'} not 0, and num_samples >= 1."
+            f"[multinomial] expected finite weights >= 0, of which at least "
+            f"{'one is' if replacement else f'{count} are'} not 0, and num_samples >= 1."
         )
-    rounds = (num_samples, *weights.shape) if replacement else weights.shape
-    even = rand(*rounds, device=weights.device, dtype=kind, generator=generator)
-    first = weights / -(1 - even).log()  # log of (0, 1]: 0 / 0 can come only from a weight of 0
+    weights = weights.astype(accumulator(kind))  # halves have too few numbers to draw from
+    weights = weights / weights.max(-1, keepdims=True)
+    rounds = (count, *weights.shape) if replacement else weights.shape
+    even = rand(*rounds, device=weights.device, dtype=weights.dtype, generator=generator)
+    first = weights / (1 - even).log().abs()  # 0 / 0 can come only from a weight of 0
     first = where(weights > 0, first, -1.0)
     if replacement:
         drawn = first.argmax(-1)  # (samples, ...)
         return drawn.permute((*range(1, drawn.ndim), 0))
-    return topk(first, num_samples)[1]
+    return topk(first, count)[1]
 
 
 def rand_like(a: Tensor, **options: Any) -> Tensor:

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import needle as ndl
@@ -35,6 +36,11 @@ def test_every_operator_has_an_error_case(record):
         (lambda x: ndl.roll(x, 1.5), TypeError, "[roll] shifts must be a whole number"),
         (lambda x: ndl.chunk(x, 1.5), TypeError, "[chunk] chunks must be a whole number"),
         (lambda x: ndl.einsum(x, x), TypeError, "[einsum] expected subscripts like"),
+        (lambda x: x * np.complex64(1j), TypeError, "[multiply] expected an array or a number"),
+        (lambda x: x + np.str_("a"), TypeError, "[add] expected an array or a number, got str_"),
+        (lambda x: ndl.add_scalar(x, None), TypeError, "[add_scalar] expected an array"),
+        (lambda x: ndl.power_scalar(x, []), TypeError, "[power_scalar] expected an array"),
+        (lambda x: ndl.dilate(x, 0, "a"), TypeError, "[dilate] dilation must be a whole number"),
         (lambda x: ndl.var(x, ddof="a"), TypeError, "[var] the correction must be a number"),
         (lambda x: ndl.pad(x.astype("int8"), 1, value=300), ValueError, "[pad] 300 does not fit"),
     ],

@@ -143,3 +143,58 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match=r"\[add\] expected a tensor with its own memory"):
         x = ndl.zeros(3).broadcast_to((2, 3))
         x += 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, axes: x.flip(axes),
+        lambda x, axes: x.softmax(axes),
+        lambda x, axes: x.logsoftmax(axis=axes),
+        lambda x, axes: x.sum(axes, keepdims=True),
+        lambda x, axes: x.max(dim=axes),
+        lambda x, axes: x.var(axes),
+        lambda x, axes: x.norm(2, axes),
+        lambda x, axes: x.roll([1], axes),
+        lambda x, axes: ndl.dilate(x, axes, 1),
+        lambda x, axes: ndl.undilate(x, axes, 1),
+    ],
+)
+def test_axes_are_those_of_the_call(call):
+    """A list that the caller changes afterwards is not what the gradient goes by."""
+    values = np.arange(9.0).reshape(3, 3) ** 1.5
+    gradients = []
+    for later in (0, 1):
+        x, axes = ndl.tensor(values, requires_grad=True), [0]
+        y = call(x, axes)
+        axes[0] = later
+        (y * y).cumsum().sum().backward()
+        gradients.append(x.grad.numpy())
+    np.testing.assert_array_equal(*gradients)
+
+
+def test_transposed_axes_are_those_of_the_call():
+    x, axes = ndl.tensor(np.ones((2, 3)), requires_grad=True), [0, 1]
+    y = x.transpose(axes)
+    axes[:] = [0, 0]
+    y.sum().backward()
+    assert x.grad.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, s: ndl.mul_scalar(x, s),
+        lambda x, s: ndl.divide_scalar(x, s),
+        lambda x, s: ndl.power_scalar(x, s),
+        lambda x, s: x.clip(s, None),
+    ],
+)
+def test_numbers_are_those_of_the_call(call):
+    x, s = ndl.tensor([1.0, 2.0, 4.0], requires_grad=True), np.array([3.0], "float32")
+    y = call(x, s)
+    s[:] = -50
+    y.sum().backward()
+    again = ndl.tensor([1.0, 2.0, 4.0], requires_grad=True)
+    call(again, np.array([3.0], "float32")).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), again.grad.numpy())

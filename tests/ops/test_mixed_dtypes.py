@@ -155,3 +155,10 @@ def test_integers_are_compared_with_numbers_of_any_size(name, scalar):
     x = ndl.tensor(values)
     np.testing.assert_array_equal(getattr(ndl, name)(x, scalar).numpy(), expected)
     np.testing.assert_array_equal(getattr(ndl, name)(scalar, x).numpy(), swapped)
+
+
+def test_clip_by_arrays():
+    values, low = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([2.0, 3.0])
+    expected = np.clip(values, low, 3.5)
+    np.testing.assert_array_equal(ndl.tensor(values).clip(low, 3.5).numpy(), expected)
+    np.testing.assert_array_equal(ndl.tensor(values).clip([2.0, 3.0], 3.5).numpy(), expected)

@@ -508,6 +508,8 @@ def as_scalar(value: Any, op: str) -> Scalar:
     if isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, (np.generic, np.ndarray)) and value.size == 1:
-        scalar: Scalar = value.item()
-        return scalar
-    raise TypeError(f"[{op}] expected an array or a number, got {type(value).__name__}.")
+        scalar: Any = value.item()
+        if isinstance(scalar, (bool, int, float)):
+            return scalar
+    got = type(value).__name__ + (f" {value.shape}" if isinstance(value, np.ndarray) else "")
+    raise TypeError(f"[{op}] expected an array or a number, got {got}.")

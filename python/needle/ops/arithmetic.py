@@ -37,7 +37,7 @@ class AddScalar(WithScalar):
 
 def add_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     """a + scalar, a number (the course's name; `a + 2` is the same)."""
-    return AddScalar(scalar)(a)
+    return AddScalar(as_scalar(scalar, "add_scalar"))(a)
 
 
 def add(a: Any, b: Any) -> Tensor:
@@ -135,7 +135,7 @@ class MulScalar(WithScalar):
 
 def mul_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     """a * scalar, a number (the course's name; `a * 2` is the same)."""
-    return MulScalar(scalar)(a)
+    return MulScalar(as_scalar(scalar, "mul_scalar"))(a)
 
 
 def multiply(a: Any, b: Any) -> Tensor:
@@ -185,7 +185,7 @@ class ScalarDiv(WithScalar):
 
 def divide_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     """a / scalar, a number (the course's name; `a / 2` is the same)."""
-    return DivScalar(scalar)(a)
+    return DivScalar(as_scalar(scalar, "divide_scalar"))(a)
 
 
 def divide(a: Any, b: Any) -> Tensor:
@@ -252,7 +252,7 @@ class ScalarPower(WithScalar):
 
 def power_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     """a ** scalar, a number (the course's name; `a**2` is the same)."""
-    return PowerScalar(scalar)(a)
+    return PowerScalar(as_scalar(scalar, "power_scalar"))(a)
 
 
 def power(a: Any, b: Any) -> Tensor:

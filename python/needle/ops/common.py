@@ -130,12 +130,12 @@ def zeros_like(x: Tensor) -> Tensor:
 
 def one_of(op: str, axes: Any = None, axis: Any = None, dim: Any = None) -> Any:
     """`axes`, `axis` and `dim` mean the same: the one that was given, or None."""
-    if axis is None and dim is None:
-        return axes
-    given = [a for a in (axes, axis, dim) if a is not None]
-    if len(given) > 1:
-        raise TypeError(f"[{op}] give one of axes, axis and dim, got {given}.")
-    return given[0] if given else None
+    if axis is not None or dim is not None:
+        given = [a for a in (axes, axis, dim) if a is not None]
+        if len(given) > 1:
+            raise TypeError(f"[{op}] give one of axes, axis and dim, got {given}.")
+        (axes,) = given
+    return tuple(axes) if isinstance(axes, list) else axes  # operators keep it: a list may change
 
 
 def axis_or_dim(op: str, axis: Any, dim: Any, default: Any) -> Any:

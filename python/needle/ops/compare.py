@@ -263,7 +263,11 @@ def clip(
     """x limited to [min, max]; None leaves a side open. Bounds may be tensors, which broadcast."""
     if min is None and max is None:
         raise ValueError("[clip] expected min, max or both, got neither.")
-    if isinstance(min, Tensor) or isinstance(max, Tensor):
-        above = check_tensor("clip", x) if min is None else maximum(check_tensor("clip", x), min)
-        return above if max is None else minimum(above, max)
-    return Clip(min, max)(check_tensor("clip", x))
+    if _is_bound(min) and _is_bound(max):
+        return Clip(min, max)(check_tensor("clip", x))
+    above = check_tensor("clip", x) if min is None else maximum(check_tensor("clip", x), min)
+    return above if max is None else minimum(above, max)
+
+
+def _is_bound(x: Any) -> bool:
+    return x is None or is_scalar(x)

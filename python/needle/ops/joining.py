@@ -429,16 +429,20 @@ def _every(step: int, axes: set[int], a: Any) -> Any:
 
 
 def _check_dilation(op: str, dilation: int) -> int:
-    if dilation < 0:
+    if whole_number(op, "dilation", dilation) < 0:
         raise ValueError(f"[{op}] expected a dilation >= 0, got {dilation}.")
     return dilation
 
 
 def dilate(a: Tensor, axes: int | Sequence[int], dilation: int) -> Tensor:
     """`dilation` zeros after each element along the axes."""
-    return Dilate(axes, _check_dilation("dilate", dilation))(check_tensor("dilate", a))
+    return Dilate(one_of("dilate", axes), _check_dilation("dilate", dilation))(
+        check_tensor("dilate", a)
+    )
 
 
 def undilate(a: Tensor, axes: int | Sequence[int], dilation: int) -> Tensor:
     """Every (dilation + 1)-th element along the axes: the reverse of dilate."""
-    return UnDilate(axes, _check_dilation("undilate", dilation))(check_tensor("undilate", a))
+    return UnDilate(one_of("undilate", axes), _check_dilation("undilate", dilation))(
+        check_tensor("undilate", a)
+    )

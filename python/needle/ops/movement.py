@@ -144,7 +144,7 @@ def transpose(a: Tensor, axes: Any = None, other: int | None = None) -> Tensor:
         raise ValueError(
             f"[transpose] expected two axes to exchange, got {axes!r}; permute takes a full order."
         )
-    return Transpose(axes)(check_tensor("transpose", a))
+    return Transpose(None if axes is None else tuple(axes))(check_tensor("transpose", a))
 
 
 def swapaxes(a: Tensor, axis1: int, axis2: int) -> Tensor:

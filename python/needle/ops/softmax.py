@@ -170,8 +170,7 @@ class SoftmaxGradient(FusedOp):
 
 
 def _axis(op: str, axes: Any, axis: Any, dim: Any) -> Any:
-    if axes is not None or dim is not None:
-        axis = one_of(op, axes, axis, dim)
+    axis = one_of(op, axis) if axes is None and dim is None else one_of(op, axes, axis, dim)
     return -1 if axis is None else axis
 
 

@@ -198,3 +198,28 @@ def test_numbers_are_those_of_the_call(call):
     again = ndl.tensor([1.0, 2.0, 4.0], requires_grad=True)
     call(again, np.array([3.0], "float32")).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), again.grad.numpy())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.roll(0, 0),
+        lambda x: x.roll(6),
+        lambda x: x.tile(1),
+        lambda x: x.tile(2, 1, 1),
+        lambda x: x[:1].tile(2, 1),
+        lambda x: x.repeat(1),
+        lambda x: x[:1].repeat(2, 0),
+        lambda x: ndl.pad(x, 0, mode="reflect"),
+        lambda x: ndl.take(x, 0, 0),
+        lambda x: ndl.index_select(x, 0, 1),
+    ],
+)
+def test_what_copies_always_copies(call):
+    """NumPy's and PyTorch's never give a view, so ours do not for some arguments either."""
+    x = ndl.tensor(np.arange(6.0).reshape(2, 3))
+    before = x.numpy()
+    y = call(x)
+    y += 1
+    y[..., 0] = 7.0
+    np.testing.assert_array_equal(x.numpy(), before)

@@ -127,10 +127,12 @@ def take(x: Tensor, index: Any, axis: int | None = None, *, dim: int | None = No
     """The elements (axis None: of the flattened tensor) or slices of x at the given positions."""
     check_tensor("take", x)
     axis = one_of("take", axis=axis, dim=dim)
+    # A number becomes an array, too: what is taken is a copy.
+    positions = np.asarray(index) if isinstance(index, int) else _positions(index)
     if axis is None:
-        return getitem(x.reshape((-1,) if x.size else (0,)), _positions(index))
+        return getitem(x.reshape((-1,) if x.size else (0,)), positions)
     axis = layout.normalize_axis(axis, x.ndim, "take")
-    return getitem(x, (*[slice(None)] * axis, _positions(index)))
+    return getitem(x, (*[slice(None)] * axis, positions))
 
 
 NOT_WHOLE = 1 - (1 << 63)  # stands for a fraction among ids: it is out of every range

@@ -15,7 +15,7 @@ from ..ndarray.select import getitem
 from .common import Scalar, axis_or_dim, check_tensor, check_tensors, one_of, whole_number
 from .elementwise import astype
 from .indexing import take
-from .movement import broadcast_to, flip, reshape
+from .movement import broadcast_to, clone, flip, reshape
 
 Axes = int | Sequence[int] | None
 Widths = tuple[tuple[int, int], ...]  # (before, after) for each axis
@@ -79,10 +79,11 @@ def pad(a: Tensor, widths: Any, mode: str = "constant", value: Scalar = 0) -> Te
     if mode not in _BORDERS:
         known = ", ".join(("constant", *_BORDERS))
         raise ValueError(f"[pad] mode must be one of {known}, got {mode!r}.")
+    padded = a
     for axis, (before, after) in enumerate(pairs):
         if before or after:
-            a = concatenate(_BORDERS[mode](a, axis, before, after), axis)
-    return a
+            padded = concatenate(_BORDERS[mode](padded, axis, before, after), axis)
+    return clone(a) if padded is a else padded
 
 
 def _widths(op: str, widths: Any, ndim: int) -> Widths:
@@ -320,7 +321,7 @@ def tile(a: Tensor, *reps: Any) -> Tensor:
     spread = [m for n in shape for m in (1, n)]
     stretched = [m for count, n in zip(counts, shape, strict=True) for m in (count, n)]
     merged = [count * n for count, n in zip(counts, shape, strict=True)]
-    return reshape(broadcast_to(reshape(a, spread), stretched), merged)
+    return reshape(clone(broadcast_to(reshape(a, spread), stretched)), merged)
 
 
 def repeat(
@@ -341,7 +342,7 @@ def repeat(
     if whole_number("repeat", "repeats", repeats) < 0:
         raise ValueError(f"[repeat] expected a count >= 0, got {repeats}.")
     spread = broadcast_to(reshape(a, (*before, n, 1, *after)), (*before, n, repeats, *after))
-    return reshape(spread, (*before, n * repeats, *after))
+    return reshape(clone(spread), (*before, n * repeats, *after))
 
 
 def roll(
@@ -362,13 +363,14 @@ def roll(
     steps = tuple(shifts) if isinstance(shifts, Sequence) else (shifts,) * len(rolled)
     if len(steps) != len(rolled):
         raise ValueError(f"[roll] expected one shift per axis, got {steps} for axes {rolled}.")
+    moved = a
     for i, step in zip(rolled, steps, strict=True):
         i = layout.normalize_axis(i, len(shape), "roll")
         n = shape[i]
         cut = -whole_number("roll", "shifts", step) % n if n else 0
         if cut:
-            a = concatenate([piece(a, i, cut, n), piece(a, i, 0, cut)], i)
-    return a
+            moved = concatenate([piece(moved, i, cut, n), piece(moved, i, 0, cut)], i)
+    return clone(a) if moved is a else moved
 
 
 # Spacing ------------------------------------------------------------------------------------------

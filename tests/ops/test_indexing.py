@@ -519,3 +519,34 @@ def test_recorded_assignment_to_a_view_is_refused():
         buffer[0][...] = ndl.Tensor([1.0, 2.0])
     buffer[0, :] = ndl.Tensor([1.0, 2.0])
     np.testing.assert_array_equal(buffer.numpy(), [[1, 2], [0, 0]])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        np.array([2**64 - 1], np.uint64),
+        np.array(2**63, np.uint64),
+        [2**63],
+        [2**70],
+        [None],
+        ["a"],
+        [1j],
+    ],
+    ids=str,
+)
+def test_what_is_no_index_of_64_bits_is_refused(index):
+    x = ndl.tensor([1.0, 2.0, 3.0])
+    for call in (lambda: x[index], lambda: x.take(index), lambda: x.__setitem__(index, 0.0)):
+        with pytest.raises(IndexError, match=r"^\[(index|take)\]"):
+            call()
+    assert x.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("step", [2**61, 2**63 - 1, -(2**63), 2**70, -(2**70)])
+def test_slices_with_huge_steps(step):
+    values = np.arange(6.0).reshape(2, 3)
+    x = ndl.tensor(values)
+    for index in (np.s_[::step], np.s_[:, ::step], np.s_[::step, [0, 2]]):
+        found = x[index]
+        np.testing.assert_array_equal(found.numpy(), values[index])
+        np.testing.assert_array_equal((found + found).numpy(), 2 * values[index])

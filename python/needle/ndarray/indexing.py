@@ -132,7 +132,7 @@ def parse(shape: Shape, strides: Shape, offset: int, items: list[Item]) -> Parse
             start, stop, step = _slice_indices(value, size)
             count = len(range(start, stop, step))
             new_shape.append(count)
-            new_strides.append(stride * step)
+            new_strides.append(stride * step if count > 1 else stride)  # steps may be huge
             offset += start * stride if count else 0
         else:
             axes.append(len(new_shape))

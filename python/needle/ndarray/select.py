@@ -35,6 +35,7 @@ from .functions import (
     where,
 )
 from .indexing import normalize, out_of_bounds, parse
+from .intake import as_numpy
 from .layout import Shape
 
 
@@ -82,10 +83,19 @@ def _as_index(entry: Any, a: NDArray) -> Any:
 
 def index_array(entry: Any) -> np.ndarray[Any, Any]:
     """A sequence or NumPy array that was used as an index, as int64 or bool."""
-    array = np.asarray(entry)
+    array = as_numpy("index", entry, None)
     if array.size == 0 and not isinstance(entry, np.ndarray):
         return array.astype(np.int64)  # NumPy reads [] as floats
-    return array.astype(np.int64) if array.dtype.kind in "iu" else array
+    if array.dtype.kind in "bf":
+        return array
+    if array.dtype.kind not in "iu":  # objects: numbers of more than 64 bits, or no numbers
+        raise IndexError(
+            f"[index] arrays used as indices must be integers or bools, got {array.dtype}."
+        )
+    found = array.astype(np.int64)
+    if array.dtype.kind == "u" and (found < 0).any():
+        raise IndexError(f"[index] index {array.max()} is out of bounds for every axis.")
+    return found
 
 
 def _expand_mask(mask: NDArray) -> list[NDArray]:

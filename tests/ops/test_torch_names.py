@@ -161,3 +161,18 @@ def test_allclose_without_tolerance_is_exact():
     assert not ndl.allclose(ndl.tensor([2**53 + 1]), ndl.tensor([2**53]), 0, 0)
     assert not ndl.allclose(ndl.tensor([-(2**63)]), ndl.tensor([0]), 0, 0)
     assert ndl.allclose(ndl.tensor([True, False]), ndl.tensor([True, False]), 0, 0)
+
+
+def test_in_asks_for_an_equal_element():
+    x = ndl.tensor([[1.0, 2.0], [3.0, float("nan")]])
+    assert 2.0 in x and 2 in x and ndl.tensor(3.0) in x
+    assert 4.0 not in x and float("nan") not in x
+    assert True in ndl.tensor([False, True]) and 1 not in ndl.zeros(0)
+    with pytest.raises(TypeError, match=r"^\[in\] expected a Tensor, an array or a number"):
+        assert "a" in x
+
+
+def test_plus_before_a_tensor():
+    x = ndl.tensor([1.0, -2.0], requires_grad=True)
+    (+x).sum().backward()
+    assert (+x).tolist() == [1, -2] and x.grad.tolist() == [1, 1]

@@ -66,6 +66,11 @@ def negate(a: Tensor) -> Tensor:
     return Negate()(check_tensor("negate", a))
 
 
+def positive(a: Tensor) -> Tensor:
+    """+a: a itself."""
+    return check_tensor("positive", a)
+
+
 class EWiseSub(Elementwise):
     """y = a - b"""
 

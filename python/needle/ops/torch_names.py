@@ -201,6 +201,12 @@ def allclose(
     return builtins.bool(reduce.all(isclose(a, b, rtol, atol, equal_nan)).item())
 
 
+@reporting_as("in")
+def contains(x: Tensor, value: Any) -> builtins.bool:
+    """Is any element equal to the value?"""
+    return builtins.bool(reduce.any(compare.equal(x, value)).item())
+
+
 # Methods ------------------------------------------------------------------------------------------
 
 

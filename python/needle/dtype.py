@@ -103,11 +103,11 @@ def dtype_of(spec: Any) -> DType:
         return bfloat16
     try:
         found = _lookup(spec)
-    except TypeError:  # unhashable: not a dtype at all
+    except (TypeError, ValueError):  # unhashable, or an array: not a dtype at all
         found = None
     if found is None:
         raise TypeError(
-            f"[dtype] expected one of {', '.join(_by_name)}, got {spec!r}; "
+            f"[dtype] expected one of {', '.join(_by_name)}, got {spec!r:.60}; "
             "convert the data first, for example with numpy's astype."
         )
     return found

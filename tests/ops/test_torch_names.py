@@ -51,6 +51,9 @@ CALLS = {
     "movedim": lambda m, x: x.unsqueeze(0).movedim(0, 2),
     "swapdims": lambda m, x: x.swapdims(0, 1),
     "repeat_interleave": lambda m, x: x.repeat_interleave(2, dim=0),
+    "repeat_interleave by counts": lambda m, x: x.repeat_interleave(m.tensor([2, 0, 1]), dim=1),
+    "repeat_interleave by a 0-d tensor": lambda m, x: x.repeat_interleave(m.tensor(2), dim=1),
+    "unflatten with -1": lambda m, x: x.unflatten(0, (-1, 2)),
     "index_select": lambda m, x: x.index_select(1, m.tensor([2, 0])),
     "masked_select": lambda m, x: x.masked_select(x > 0),
     "narrow": lambda m, x: x.narrow(0, 1, 2),
@@ -176,3 +179,24 @@ def test_plus_before_a_tensor():
     x = ndl.tensor([1.0, -2.0], requires_grad=True)
     (+x).sum().backward()
     assert (+x).tolist() == [1, -2] and x.grad.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("k", [-(2**70), -(2**63), -9, 9, 2**63, 2**70])
+def test_triangles_far_outside(k):
+    x = np.ones((2, 3))
+    for name in ("tril", "triu"):
+        expected = getattr(np, name)(x, max(-10, min(k, 10)))
+        np.testing.assert_array_equal(getattr(ndl.tensor(x), name)(k).numpy(), expected)
+
+
+def test_masked_select_by_an_array():
+    chosen = ndl.masked_select(ndl.tensor([1, 2, 3]), np.array([True, False, True]))
+    assert chosen.tolist() == [1, 3]
+
+
+def test_flags_and_sizes_may_be_numpys():
+    x = ndl.tensor([[1.0, 2.0, 3.0]])
+    assert x.sum(1, 1).shape == (1, 1) and x.max(1, np.True_).shape == (1, 1)
+    assert x.sort(1, 1).tolist() == [[3, 2, 1]]
+    assert ndl.searchsorted(x[0], x[0], 1).tolist() == [1, 2, 3]
+    assert [part.shape for part in ndl.split(x, np.int64(2), 1)] == [(1, 2), (1, 1)]

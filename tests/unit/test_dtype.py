@@ -102,3 +102,8 @@ def test_functions_compute_in_numpys_type(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sums_widen_integers_only(dtype):
     assert types.summed(dtype) is (dtype if dtype.is_floating else types.int64)
+
+
+def test_a_tensor_is_no_dtype():
+    with pytest.raises(TypeError, match=r"\[dtype\] expected one of float32"):
+        dtype_of(ndl.ones(3))

@@ -374,7 +374,7 @@ def argsort(
     axis = layout.normalize_axis(axis, a.ndim, "argsort")
     count = a.shape[axis] if count is None else count
     out = empty((*a.shape[:axis], count, *a.shape[axis + 1 :]), int64, a.device)
-    a.device.mod.argsort(out, a, axis, descending)
+    a.device.mod.argsort(out, a, axis, bool(descending))
     return out
 
 
@@ -386,7 +386,7 @@ def searchsorted(sorted_: NDArray, values: NDArray, right: bool = False) -> NDAr
     device = same_device("searchsorted", sorted_, values)
     dtype = promote(sorted_.dtype, values.dtype)
     out = empty(values.shape, int64, device)
-    device.mod.searchsorted(out, cast(sorted_, dtype), cast(values, dtype), right)
+    device.mod.searchsorted(out, cast(sorted_, dtype), cast(values, dtype), bool(right))
     return out
 
 

@@ -88,8 +88,8 @@ def normalize_axis(axis: Any, ndim: int, op: str) -> int:
     """A valid non-negative axis, or an error that says what was wrong."""
     try:
         value: int = axis.__index__()
-    except AttributeError:
-        raise TypeError(f"[{op}] axis must be an integer, got {axis!r}.") from None
+    except (AttributeError, TypeError):
+        raise TypeError(f"[{op}] axis must be an integer, got {axis!r:.60}.") from None
     if not -ndim <= value < ndim:
         raise ValueError(
             f"[{op}] axis {value} is out of range for an array with {ndim} axes; "

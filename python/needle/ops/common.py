@@ -103,7 +103,7 @@ def whole_number(op: str, name: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"[{op}] {name} must be a whole number, got {value!r}.") from None
+        raise TypeError(f"[{op}] {name} must be a whole number, got {value!r:.60}.") from None
 
 
 def fit(gradient: Tensor, source: Tensor) -> Tensor:

@@ -214,16 +214,18 @@ def split(a: Tensor, axis: int | Sequence[int], dim: int | None = None) -> Tenso
     if dim is None:
         return Split(whole_number("split", "axis", axis))(x)
     along = layout.normalize_axis(dim, x.ndim, "split")
-    n, sizes = x.shape[along], axis
-    if isinstance(sizes, int):
-        if sizes < 1:
-            raise ValueError(f"[split] expected pieces of at least 1, got {sizes}.")
-        sizes = [min(sizes, n - start) for start in range(0, n, sizes)] or [0]
+    n = x.shape[along]
+    if isinstance(axis, (Sequence, np.ndarray)):
+        sizes = [whole_number("split", "sizes", size) for size in axis]
+    else:
+        size = whole_number("split", "size", axis)
+        if size < 1:
+            raise ValueError(f"[split] expected pieces of at least 1, got {size}.")
+        sizes = [min(size, n - start) for start in range(0, n, size)] or [0]
     bounds = tuple(itertools.accumulate(sizes, initial=0))
-    if min(sizes) < 0 or bounds[-1] != n:
+    if not sizes or min(sizes) < 0 or bounds[-1] != n:
         raise ValueError(
-            f"[split] expected sizes that sum to {n} (axis {along} of {x.shape}), got "
-            f"{list(sizes)}."
+            f"[split] expected sizes that sum to {n} (axis {along} of {x.shape}), got {sizes}."
         )
     return SplitAt(bounds, along)(x)
 
@@ -280,14 +282,15 @@ def array_split(
     )
     size = shape[axis]
     if not isinstance(indices_or_sections, (Sequence, np.ndarray)):
-        sections = int(indices_or_sections)
+        sections = whole_number("array_split", "sections", indices_or_sections)
         if sections < 1:
             raise ValueError(f"[array_split] expected at least one section, got {sections}.")
         small, larger = divmod(size, sections)
         sizes = [small + 1] * larger + [small] * (sections - larger)
         bounds = tuple(itertools.accumulate(sizes, initial=0))
         return SplitAt(bounds, axis)(a).tuple()
-    cuts = [slice(0, int(i)).indices(size)[1] for i in indices_or_sections]
+    cuts = [whole_number("array_split", "positions", i) for i in indices_or_sections]
+    cuts = [slice(0, i).indices(size)[1] for i in cuts]
     bounds = (0, *cuts, size)
     if any(start > stop for start, stop in itertools.pairwise(bounds)):
         raise ValueError(
@@ -325,7 +328,11 @@ def tile(a: Tensor, *reps: Any) -> Tensor:
 
 
 def repeat(
-    a: Tensor, repeats: int | Sequence[int], axis: int | None = None, *, dim: int | None = None
+    a: Tensor,
+    repeats: int | Sequence[int] | Tensor,
+    axis: int | None = None,
+    *,
+    dim: int | None = None,
 ) -> Tensor:
     """Each element repeated along an axis (None: of the flattened tensor), as NumPy's repeat."""
     axis = axis_or_dim("repeat", axis, dim, None)
@@ -334,15 +341,24 @@ def repeat(
         a, axis = reshape(a, a.size), 0
     axis = layout.normalize_axis(axis, a.ndim, "repeat")
     before, n, after = a.shape[:axis], a.shape[axis], a.shape[axis + 1 :]
-    if isinstance(repeats, (Sequence, np.ndarray)):
-        if len(repeats) not in (1, n):
-            raise ValueError(f"[repeat] expected one count or {n} of them, got {len(repeats)}.")
-        positions = np.repeat(np.arange(n), repeats)
-        return take(a, positions, axis)
-    if whole_number("repeat", "repeats", repeats) < 0:
-        raise ValueError(f"[repeat] expected a count >= 0, got {repeats}.")
-    spread = broadcast_to(reshape(a, (*before, n, 1, *after)), (*before, n, repeats, *after))
-    return reshape(clone(spread), (*before, n * repeats, *after))
+    if isinstance(repeats, (Sequence, np.ndarray, Tensor)):
+        return take(a, _repeated(n, repeats), axis)
+    count = whole_number("repeat", "repeats", repeats)
+    if count < 0:
+        raise ValueError(f"[repeat] expected a count >= 0, got {count}.")
+    spread = broadcast_to(reshape(a, (*before, n, 1, *after)), (*before, n, count, *after))
+    return reshape(clone(spread), (*before, n * count, *after))
+
+
+def _repeated(n: int, repeats: Any) -> np.ndarray[Any, Any]:
+    """The positions 0 .. n-1, each as often as its count says."""
+    counts = repeats.numpy() if isinstance(repeats, Tensor) else np.asarray(repeats)
+    is_whole = counts.dtype.kind in "iu" or counts.size == 0  # NumPy reads [] as floats
+    if not is_whole or counts.ndim > 1 or counts.size not in (1, n) or (counts < 0).any():
+        raise ValueError(
+            f"[repeat] expected one whole number >= 0 or {n} of them, got {repeats!r:.60}."
+        )
+    return np.repeat(np.arange(n), counts.astype(np.int64))
 
 
 def roll(

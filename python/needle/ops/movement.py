@@ -13,7 +13,7 @@ from ..autograd import Tensor, TensorOp
 from ..backend import BackendDevice, device_named
 from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
-from .common import check_tensor, fit, one_of
+from .common import check_tensor, fit, one_of, whole_number
 from .elementwise import astype
 
 Axes = int | Sequence[int] | None
@@ -256,7 +256,7 @@ def diagonal(a: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
     first, second = (layout.normalize_axis(i, ndim, "diagonal") for i in (axis1, axis2))
     if first == second:
         raise ValueError(f"[diagonal] expected two different axes, got {axis1} and {axis2}.")
-    return Diagonal(offset, first, second)(a)
+    return Diagonal(whole_number("diagonal", "offset", offset), first, second)(a)
 
 
 class Triangle(TensorOp):
@@ -278,6 +278,8 @@ class Triangle(TensorOp):
 def _triangle(op: str, a: Tensor, k: int, upper: bool) -> Tensor:
     if check_tensor(op, a).ndim < 2:
         raise ValueError(f"[{op}] expected at least 2 axes, got shape {a.shape}.")
+    rows, columns = a.shape[-2:]
+    k = max(-rows, min(whole_number(op, "k", k), columns))  # diagonals beyond are empty, too
     return Triangle(k, upper)(a)
 
 

@@ -49,7 +49,7 @@ class Reduction(TensorOp):
 
     def __init__(self, axes: Axes = None, keepdims: bool = False):
         self.axes = axes
-        self.keepdims = keepdims
+        self.keepdims = bool(keepdims)  # kernels take no 1 for True
 
     def compute(self, a: Any) -> Any:
         return F.reduce(self.name, a, self.axes, self.keepdims)

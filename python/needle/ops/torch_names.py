@@ -93,11 +93,11 @@ def t(x: Tensor) -> Tensor:
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One axis as several; one of the sizes may be -1."""
     axis = layout.normalize_axis(dim, check_tensor("unflatten", x).ndim, "unflatten")
-    inner, n = tuple(sizes), x.shape[axis]
-    known = math.prod(m for m in inner if m != -1)
-    if inner.count(-1) > 1 or (n % known if -1 in inner and known else known != n):
-        raise ValueError(f"[unflatten] expected sizes of {n} elements, got {inner}.")
-    filled = tuple(n // known if m == -1 else m for m in inner)
+    inner, n = layout.normalize_shape(sizes, "unflatten"), x.shape[axis]
+    try:
+        filled = layout.infer_reshape((n,), inner)
+    except ValueError:
+        raise ValueError(f"[unflatten] expected sizes of {n} elements, got {inner}.") from None
     return reshape(x, (*x.shape[:axis], *filled, *x.shape[axis + 1 :]))
 
 
@@ -138,20 +138,20 @@ def index_select(x: Tensor, dim: int, index: Any) -> Tensor:
 @reporting_as("masked_select")
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements at which a mask is true, in one row; both broadcast."""
-    shape = layout.broadcast_shapes(
-        "masked_select", check_tensor("masked_select", x).shape, mask.shape
-    )
-    return getitem(broadcast_to(x, shape), broadcast_to(mask, shape))
+    chosen = constant(mask, check_tensor("masked_select", x), "masked_select")
+    shape = layout.broadcast_shapes("masked_select", x.shape, chosen.shape)
+    return getitem(broadcast_to(x, shape), broadcast_to(chosen, shape))
 
 
 def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     """A matrix with this diagonal, or a matrix's diagonal."""
     if check_tensor("diag", x).ndim not in (1, 2):
         raise ValueError(f"[diag] expected a vector or a matrix, got {x.shape}.")
+    offset = whole_number("diag", "diagonal", diagonal)
     if x.ndim == 2:
-        return _diagonal(x, diagonal)
-    n = x.size + abs(diagonal)
-    return OnDiagonal((n, n), diagonal, 0, 1)(x)
+        return _diagonal(x, offset)
+    n = x.size + abs(offset)
+    return OnDiagonal((n, n), offset, 0, 1)(x)
 
 
 def trace(x: Tensor) -> Tensor:
@@ -227,7 +227,7 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
 
 def numel(x: Tensor) -> builtins.int:
     """The number of elements."""
-    return math.prod(x.shape)
+    return math.prod(check_tensor("numel", x).shape)
 
 
 def dim(x: Tensor) -> builtins.int:

@@ -79,7 +79,18 @@ def test_tensor_copies_and_from_numpy_shares():
         (lambda: ndl.tensor([[1, 2], [3]]), ValueError, "[tensor] expected lists of equal lengths"),
         (lambda: ndl.Tensor([[1, 2], [3]]), ValueError, "[Tensor] expected lists of equal lengths"),
         (lambda: ndl.arange("a"), TypeError, "[arange] expected an array or a number, got str"),
-        (lambda: ndl.linspace(0, 1, 2.5), TypeError, "[linspace] a shape is made of integers"),
+        (lambda: ndl.linspace(0, 1, 2.5), TypeError, "[linspace] num must be a whole number"),
+        (lambda: ndl.linspace("a", 1), TypeError, "[linspace] expected an array or a number"),
+        (lambda: ndl.tensor([1j], "float32"), TypeError, "[tensor] expected real numbers"),
+        (lambda: ndl.tensor(["1.5"], "float32"), TypeError, "[tensor] expected real numbers"),
+        (lambda: ndl.tensor([None], "float32"), TypeError, "[tensor] expected real numbers"),
+        (lambda: ndl.tensor([2**70]), ValueError, "[tensor] 1180591620717411303424 does not fit"),
+        (lambda: ndl.Tensor([2**70], dtype="int8"), ValueError, "[Tensor] 1180591620717411303424"),
+        (lambda: ndl.arange(float("nan")), ValueError, "[arange] from 0 to nan by 1"),
+        (lambda: ndl.arange(1e30), ValueError, "[arange] from 0 to 1e+30 by 1"),
+        (lambda: ndl.randint(0, 2.5, 3), TypeError, "[randint] a bound must be a whole number"),
+        (lambda: ndl.zeros_like([1]), TypeError, "[full_like] expected a Tensor, got list"),
+        (lambda: ndl.rand_like(None), TypeError, "[rand_like] expected a Tensor, got NoneType"),
         (lambda: ndl.eye(2.5), TypeError, "[eye] a shape is made of integers"),
         (lambda: ndl.randperm(-1), ValueError, "[randperm] sizes must not be negative"),
         (lambda: ndl.one_hot(ndl.tensor([1]), 5), TypeError, "use one_hot(n, i)"),
@@ -137,3 +148,8 @@ def test_multinomial_of_weights_near_the_largest_number():
 def test_multinomial_refuses(weights, count, error, text):
     with pytest.raises(error, match=re.escape(text)):
         ndl.multinomial(ndl.tensor(weights), count)
+
+
+def test_numbers_of_more_than_64_bits_are_floats():
+    assert ndl.tensor([2**70, 1], dtype="float64").tolist() == [2.0**70, 1]
+    assert ndl.Tensor([2**70]).tolist() == [2.0**70]

@@ -108,7 +108,7 @@ def full_like(
 ) -> Tensor:
     """fill_value in the shape, dtype and device of a."""
     return full(
-        a.shape,
+        check_tensor("full_like", a).shape,
         fill_value,
         device=device or a.device,
         dtype=dtype or a.dtype,
@@ -147,7 +147,10 @@ def arange(
     first, last, step = [as_scalar(value, "arange") for value in (first, last, step)]
     if step == 0:
         raise ValueError("[arange] expected a step other than 0.")
-    values = np.arange(first, last, step)
+    try:
+        values = np.arange(first, last, step)
+    except (ValueError, OverflowError) as error:  # NaN, or too many
+        raise ValueError(f"[arange] from {first} to {last} by {step}: {error}.") from None
     kind = _natural(values[:0], exact=False) if dtype is None else dtype_of(dtype)
     if kind.is_integer and values.dtype != kind.storage:
         for end in values[:: max(values.size - 1, 1)].tolist():  # the rest lies between
@@ -165,10 +168,11 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """num evenly spaced numbers from start to stop, both included."""
-    if num < 0:
+    count = whole_number("linspace", "num", num)
+    if count < 0:
         raise ValueError(f"[linspace] expected num >= 0, got {num}.")
-    (count,) = _shape((num,), "linspace")
-    return _from_host(np.linspace(start, stop, count), dtype_of(dtype), device, requires_grad)
+    first, last = (as_scalar(value, "linspace") for value in (start, stop))
+    return _from_host(np.linspace(first, last, count), dtype_of(dtype), device, requires_grad)
 
 
 def eye(
@@ -272,6 +276,7 @@ def randint(
     """Whole numbers in [low, high); randint(high, shape) starts at 0."""
     if shape is None:
         low, high, shape = 0, low, high
+    low, high = (whole_number("randint", "a bound", bound) for bound in (low, high))
     if low >= high:
         raise ValueError(f"[randint] expected low < high, got {low} and {high}.")
     sizes = _shape((shape,), "randint")
@@ -329,12 +334,14 @@ def multinomial(
 
 def rand_like(a: Tensor, **options: Any) -> Tensor:
     """`rand` in the shape, dtype and device of a."""
-    return rand(*a.shape, **{"dtype": a.dtype, "device": a.device, **options})
+    x = check_tensor("rand_like", a)
+    return rand(*x.shape, **{"dtype": x.dtype, "device": x.device, **options})
 
 
 def randn_like(a: Tensor, **options: Any) -> Tensor:
     """`randn` in the shape, dtype and device of a."""
-    return randn(*a.shape, **{"dtype": a.dtype, "device": a.device, **options})
+    x = check_tensor("randn_like", a)
+    return randn(*x.shape, **{"dtype": x.dtype, "device": x.device, **options})
 
 
 # Around existing data ---------------------------------------------------------------------------
@@ -356,7 +363,7 @@ def tensor(
         made = _leaf(F.copy(data) if changed is data else changed, False)
         return made.requires_grad_(requires_grad)
     exact = hasattr(data, "dtype")  # an array or a NumPy number, not Python's
-    values = intake.as_numpy("tensor", data, dtype)
+    values = intake.numbers("tensor", data, dtype)
     kind = _natural(values, exact) if dtype is None else dtype_of(dtype)
     return _from_host(values, kind, device, False).requires_grad_(requires_grad)
 
@@ -384,7 +391,7 @@ def _natural(values: np.ndarray[Any, Any], exact: bool) -> DType:
     """The dtype that data asks for: float64 only when an array says so."""
     if values.dtype.kind == "f" and not exact:
         return float32
-    if values.dtype.kind in "iu" and not exact:
+    if values.dtype.kind in "iuO" and not exact:
         intake.check_values("tensor", values, int64)
         return int64
     return dtype_of(values.dtype)

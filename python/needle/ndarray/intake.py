@@ -19,43 +19,51 @@ def take_in(source: Any, device: BackendDevice | None, dtype: Any, share: bool) 
         wanted = source.dtype if dtype is None and share else numpy_dtype(dtype)
         if share and source.dtype == wanted:
             return source
-        return np.array(_numbers(source, dtype), wanted)
+        return np.array(numbers("Tensor", source, dtype), wanted)
     if isinstance(source, NDArray):
         moved = source if device is None else source.to(device)
         moved = moved if dtype is None else functions.cast(moved, dtype)
         return moved if share or moved is not source else source.copy()
     kind: DType = float32 if dtype is None else dtype_of(dtype)
-    return from_numpy(_numbers(source, kind), kind, device or default_device())
+    return from_numpy(numbers("Tensor", source, kind), kind, device or default_device())
 
 
-def as_numpy(op: str, source: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    """Numbers or nested lists as a NumPy array, which dtype (None: any) can hold.
-
-    Whole numbers of Python must not wrap around; arrays are cast as `astype` does.
-    """
+def as_numpy(op: str, source: Any) -> np.ndarray[Any, Any]:
+    """Nested lists or an array as a NumPy array."""
     try:
         array = np.asarray(source)
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise
         raise ValueError(f"[{op}] expected lists of equal lengths, got {source!r:.60}.") from None
-    if dtype is not None and not hasattr(source, "dtype"):
-        check_values(op, array, dtype_of(dtype))
     return array
 
 
 def check_values(op: str, array: np.ndarray[Any, Any], dtype: DType) -> None:
     """Raise ValueError unless the integers of an array are values of an integer dtype."""
-    if array.size and array.dtype.kind in "iu" and dtype.is_integer:
+    if array.size and array.dtype.kind in "iuO" and dtype.is_integer:
         functions.check_fits(op, dtype, int(array.min()))
         functions.check_fits(op, dtype, int(array.max()))
 
 
-def _numbers(source: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    array = as_numpy("Tensor", source, dtype)
-    if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
-        raise TypeError(f"[Tensor] expected real numbers, got dtype {array.dtype}.")
+def numbers(op: str, source: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Real numbers as a NumPy array, which dtype (None: any) can hold.
+
+    Whole numbers of Python must not wrap around; arrays are cast as `astype` does. NumPy would also
+    take strings, None and the real part of complex numbers.
+    """
+    array = as_numpy(op, source)
+    is_real = array.dtype.kind in "biuf" or array.dtype.name == "bfloat16"
+    if not is_real and not _are_long(array):
+        raise TypeError(f"[{op}] expected real numbers, got dtype {array.dtype}.")
+    if dtype is not None and not hasattr(source, "dtype"):
+        check_values(op, array, dtype_of(dtype))
     return array
+
+
+def _are_long(array: np.ndarray[Any, Any]) -> bool:
+    """Are these numbers of which some have more than 64 bits?"""
+    return array.dtype == object and all(isinstance(x, (int, float)) for x in array.flat)
 
 
 def numpy_dtype(dtype: Any) -> Any:

@@ -83,7 +83,7 @@ def _as_index(entry: Any, a: NDArray) -> Any:
 
 def index_array(entry: Any) -> np.ndarray[Any, Any]:
     """A sequence or NumPy array that was used as an index, as int64 or bool."""
-    array = as_numpy("index", entry, None)
+    array = as_numpy("index", entry)
     if array.size == 0 and not isinstance(entry, np.ndarray):
         return array.astype(np.int64)  # NumPy reads [] as floats
     if array.dtype.kind in "bf":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -386,8 +387,9 @@ class Tensor(Value, TensorMethods):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         data = functions.copy(self.realize_cached_data())
-        copied: Tensor = _restore(type(self), data, self.requires_grad, _own_attributes(self))
-        memo[id(self)] = copied
+        copied: Tensor = type(self).make_const(data, self.requires_grad)
+        memo[id(self)] = copied  # first: what the user set on the tensor may lead back to it
+        copied.__dict__.update(deepcopy(_own_attributes(self), memo))
         return copied
 
     # Exchange -------------------------------------------------------------------------------
@@ -448,6 +450,8 @@ class Tensor(Value, TensorMethods):
         """
         if not self.requires_grad:
             raise ValueError("[register_hook] expected a tensor that requires a gradient.")
+        if not callable(hook):
+            raise TypeError(f"[register_hook] expected a function, got {type(hook).__name__}.")
         hooks = {} if self._hooks is None else self._hooks
         self._hooks = hooks
         key = object()

@@ -189,16 +189,21 @@ def pull_back(
     return [found.get(id(x)) for x in inputs]
 
 
+def _form(value: Any) -> str:
+    """What a gradient must keep: its kind, dtype and shape."""
+    if not isinstance(value, _native.NodeBase) or not hasattr(value, "shape"):
+        return type(value).__name__
+    return f"a Tensor of dtype {value.dtype} and shape {value.shape}"
+
+
 def _run_hooks(node: Value, adjoint: Any) -> Any:
     for hook in tuple((node._hooks or {}).values()):
         replaced = hook(adjoint)
         if replaced is None:
             continue
-        if getattr(replaced, "shape", None) != adjoint.shape:
-            got = getattr(replaced, "shape", type(replaced).__name__)
-            raise ValueError(
-                f"[hook] expected None or a gradient of shape {adjoint.shape}, got {got}."
-            )
+        expected, got = (_form(g) for g in (adjoint, replaced))
+        if got != expected:
+            raise ValueError(f"[hook] expected None or a gradient, {expected}, got {got}.")
         adjoint = replaced
     return adjoint
 

@@ -282,3 +282,11 @@ def test_constructor_wants_numbers(bad: Any) -> None:
 def test_constructor_names_unknown_arguments() -> None:
     with pytest.raises(TypeError, match=r"\[Tensor\] unknown arguments \['grad'\]"):
         ndl.Tensor([1.0], grad=True)
+
+
+def test_deep_copies_share_nothing_that_was_set_on_the_tensor() -> None:
+    x = leaf([1.0, 2.0])
+    x.tags, x.itself = ["a"], x
+    y = copy.deepcopy(x)
+    y.tags.append("b")
+    assert x.tags == ["a"] and y.itself is y

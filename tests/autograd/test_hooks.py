@@ -85,7 +85,7 @@ def test_hook_that_changes_the_shape() -> None:
     x = leaf([1.0, 2.0])
     x.register_hook(lambda g: g.sum())
     with pytest.raises(
-        ValueError, match=r"\[hook\] expected None or a gradient of shape \(2,\), got"
+        ValueError, match=r"\[hook\] expected None or a gradient, .* shape \(2,\), got"
     ):
         (x * 1).backward()
 
@@ -102,3 +102,25 @@ def test_hooks_run_in_functional_gradients_of_what_lies_between() -> None:
         return h.sum()
 
     assert_close(ndl.grad(f)(plain([1.0])), [30.0])
+
+
+@pytest.mark.parametrize(
+    ("replaced", "got"),
+    [
+        (lambda g: g.cached_data, "NDArray"),
+        (lambda g: 1.0, "float"),
+        (lambda g: g.astype("float32"), "a Tensor of dtype float32 and shape"),
+        (lambda g: g.sum(), "a Tensor of dtype float64 and shape ()"),
+    ],
+)
+def test_hook_must_return_a_gradient(replaced, got) -> None:
+    x = leaf([1.0, 2.0])
+    x.register_hook(replaced)
+    with pytest.raises(ValueError, match=r"\[hook\] expected None or a gradient, a Tensor") as e:
+        (x * x).sum().backward()
+    assert f"got {got}" in str(e.value)
+
+
+def test_hook_must_be_a_function() -> None:
+    with pytest.raises(TypeError, match=r"\[register_hook\] expected a function, got int"):
+        leaf([1.0]).register_hook(3)

@@ -25,7 +25,7 @@ from .graph import (
     set_grad_enabled,
 )
 from .ndarray import functions as F, mutation
-from .ops.common import zeros_like
+from .ops.common import whole_number, zeros_like
 from .ops.joining import stack
 from .ops.movement import reshape
 from .ops.tuples import make_tuple
@@ -304,10 +304,14 @@ def _split(
     f: Function, argnums: int | Sequence[int], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], Function]:
     """The arguments to differentiate by, and f as a function of only those."""
-    positions = [argnums] if isinstance(argnums, int) else list(argnums)
+    several = argnums if isinstance(argnums, Sequence) else (argnums,)
+    positions = [whole_number("grad", "argnums", i) for i in several]
     for i in positions:
         if not -len(args) <= i < len(args):
-            raise ValueError(f"[grad] expected at least {i + 1} arguments, got {len(args)}.")
+            needed = -i if i < 0 else i + 1
+            raise ValueError(f"[grad] expected at least {needed} arguments, got {len(args)}.")
+    if len({i % len(args) for i in positions}) < len(positions):
+        raise ValueError(f"[grad] argnums must be distinct, got {argnums} of {len(args)}.")
 
     def call(*chosen: Any) -> Any:
         replaced = list(args)
@@ -320,7 +324,7 @@ def _split(
 
 def _as_given(results: tuple[Any, ...], argnums: int | Sequence[int]) -> Any:
     """One result for an int, a tuple of them for a sequence."""
-    return results[0] if isinstance(argnums, int) else results
+    return results if isinstance(argnums, Sequence) else results[0]
 
 
 # Forward mode -----------------------------------------------------------------------------------

@@ -415,3 +415,19 @@ def test_results_do_not_share_memory() -> None:
     by_a, by_b = ndl.vjp(lambda a, b: a + b, a, b)[1](seed)
     by_a *= 10
     assert (by_a.tolist(), by_b.tolist(), seed.tolist()) == ([10, 10], [1, 1], [1, 1])
+
+
+def test_argnums() -> None:
+    a, b = ndl.tensor([1.0, 2.0]), ndl.tensor([3.0, 4.0])
+
+    def product(x, y):
+        return (x * y).sum()
+
+    assert ndl.grad(product, np.int64(1))(a, b).tolist() == [1, 2]
+    assert [g.tolist() for g in ndl.grad(product, (-1, 0))(a, b)] == [[1, 2], [3, 4]]
+    with pytest.raises(ValueError, match=r"\[grad\] argnums must be distinct, got \(0, -2\) of 2"):
+        ndl.grad(product, (0, -2))(a, b)
+    with pytest.raises(ValueError, match=r"\[grad\] expected at least 3 arguments, got 2"):
+        ndl.grad(product, -3)(a, b)
+    with pytest.raises(TypeError, match=r"\[grad\] argnums must be a whole number, got 1.0"):
+        ndl.jacobian(product, 1.0)(a, b)

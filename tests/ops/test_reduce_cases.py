@@ -116,3 +116,22 @@ def test_median_of_the_largest_values(dtype, n):
 
 def test_median_of_an_odd_number_is_one_of_them():
     assert ndl.tensor([3e38, 3e38, 3e38]).median().item() == np.float32(3e38)
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_no_gradient_for_the_input_that_lost(name):
+    """Not even of an infinite one, which 0 times makes NaN: √max(x, 0) below 0, for instance."""
+    x, y = leaf([-1.0, 4.0, 0.0]), leaf([0.0, 0.0, 0.0])
+    if name == "maximum":
+        ndl.maximum(x, y).sqrt().backward()
+    else:
+        (-ndl.minimum(-x, -y)).sqrt().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [0, 0.25, np.inf])
+    np.testing.assert_array_equal(y.grad.numpy(), [np.inf, 0, np.inf])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_max_is_shared_by_many(dtype):
+    x = ndl.zeros(1 << 17, dtype=dtype, requires_grad=True)
+    x.max().backward()
+    assert x.grad.min().item() == x.grad.max().item() == 2**-17

@@ -11,7 +11,8 @@ from ..backend.program import Program, Value, program
 from ..dtype import dtype_of
 from ..ndarray import functions as F
 from .common import Scalar, check_tensor, constant, fit, is_scalar, reporting_as
-from .elementwise import Elementwise, pair
+from .elementwise import Elementwise, astype, pair
+from .fused import FusedOp
 
 # Yes or no, and bits ----------------------------------------------------------------------------
 
@@ -154,10 +155,39 @@ class Extremum(Elementwise):
     wins: ClassVar[str]
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        a, b = node.inputs
-        won, tied = _compare(self.wins, a, b), equal(a, b)
-        to_a = out_grad * where(tied, 0.5, won.astype(out_grad.dtype))
-        return fit(to_a, a), fit(out_grad - to_a, b)
+        a, b = (astype(x, node.dtype) for x in node.inputs)
+        by_a, by_b = (
+            fit(ExtremumGradient(self.wins)(out_grad, *both), x) if x.requires_grad else None
+            for x, both in zip(node.inputs, ((a, b), (b, a)), strict=True)
+        )
+        return by_a, by_b
+
+
+class ExtremumGradient(FusedOp):
+    """dx = 0 where the other input wins, g / 2 where both are equal, else g
+
+    Chosen, not multiplied by 0 and 1: an infinite gradient is none for the input that lost."""
+
+    elementwise = True
+
+    def __init__(self, wins: str):
+        self.wins = wins
+
+    def compute(self, g: Any, x: Any, other: Any) -> Any:
+        return F.run(greatest_gradient if self.wins == "greater" else least_gradient, g, x, other)
+
+    def definition(self, g: Any, x: Any, other: Any) -> Any:
+        return where(_compare(self.wins, other, x), 0, where(equal(x, other), g * 0.5, g))
+
+
+@program
+def greatest_gradient(g: Value, x: Value, other: Value) -> Value:
+    return tp.where(other > x, 0.0, tp.where(tp.equal(other, x), g * 0.5, g))
+
+
+@program
+def least_gradient(g: Value, x: Value, other: Value) -> Value:
+    return tp.where(other < x, 0.0, tp.where(tp.equal(other, x), g * 0.5, g))
 
 
 class Maximum(Extremum):

@@ -16,13 +16,13 @@ import numpy as np
 from .autograd import Tensor, TensorOp, TensorTuple, Value, in_own_memory
 from .dtype import dtype_of
 from .graph import (
+    GradMode,
     enable_grad,
     find_paths,
     find_topo_sort,
     is_grad_enabled,
     no_grad,
     pull_back,
-    set_grad_enabled,
 )
 from .ndarray import functions as F, mutation
 from .ops.common import whole_number, zeros_like
@@ -145,7 +145,7 @@ def push_forward(
     tangent(y) = sum over inputs x of y:  dy/dx * tangent(x)
     """
     known: dict[int, Any] = {id(x): t for x, t in zip(inputs, tangents, strict=True)}
-    with set_grad_enabled(create_graph):
+    with GradMode(create_graph):
         for node in find_paths(outputs, inputs):
             if id(node) not in known:
                 known[id(node)] = _tangent(node, [known.get(id(x)) for x in node.inputs])

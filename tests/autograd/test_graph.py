@@ -276,3 +276,48 @@ def test_observers_see_every_operator() -> None:
         "computed Negate",
         "differentiated Negate 1",
     ]
+
+
+def test_set_grad_enabled_holds_from_now_on_or_in_a_context() -> None:
+    try:
+        ndl.set_grad_enabled(False)
+        assert not ndl.is_grad_enabled()
+        with ndl.set_grad_enabled(True):
+            assert ndl.is_grad_enabled()
+        assert not ndl.is_grad_enabled()
+    finally:
+        ndl.set_grad_enabled(True)
+    mode = ndl.set_grad_enabled(False)
+    with mode, mode:
+        assert not ndl.is_grad_enabled()
+    assert ndl.is_grad_enabled()
+
+
+def test_set_grad_enabled_above_a_function() -> None:
+    decorated = ndl.set_grad_enabled(False)(ndl.is_grad_enabled)
+    assert ndl.is_grad_enabled() and not decorated() and ndl.is_grad_enabled()
+
+
+@pytest.mark.parametrize("decorate", [ndl.no_grad, ndl.no_grad(), ndl.set_grad_enabled])
+def test_no_grad_above_a_generator(decorate) -> None:
+    decorate = decorate(False) if decorate is ndl.set_grad_enabled else decorate
+    closed = []
+
+    @decorate
+    def steps(n):
+        try:
+            for i in range(n):
+                sent = yield i, ndl.is_grad_enabled()
+                assert sent is None or sent == 10 * i
+            return "end"
+        finally:
+            closed.append(ndl.is_grad_enabled())
+
+    assert list(steps(2)) == [(0, False), (1, False)]
+    generator = steps(3)
+    assert next(generator) == (0, False) and ndl.is_grad_enabled()
+    assert generator.send(0) == (1, False)
+    generator.close()
+    assert closed == [False, False] and ndl.is_grad_enabled()
+    with pytest.raises(StopIteration, match="end"):
+        next(steps(0))

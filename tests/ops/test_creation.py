@@ -89,6 +89,7 @@ def test_tensor_copies_and_from_numpy_shares():
         (lambda: ndl.arange(float("nan")), ValueError, "[arange] from 0 to nan by 1"),
         (lambda: ndl.arange(1e30), ValueError, "[arange] from 0 to 1e+30 by 1"),
         (lambda: ndl.randint(0, 2.5, 3), TypeError, "[randint] a bound must be a whole number"),
+        (lambda: ndl.one_hot(-1, [0]), ValueError, "[one_hot] sizes must not be negative"),
         (lambda: ndl.zeros_like([1]), TypeError, "[full_like] expected a Tensor, got list"),
         (lambda: ndl.rand_like(None), TypeError, "[rand_like] expected a Tensor, got NoneType"),
         (lambda: ndl.eye(2.5), TypeError, "[eye] a shape is made of integers"),
@@ -153,3 +154,11 @@ def test_multinomial_refuses(weights, count, error, text):
 def test_numbers_of_more_than_64_bits_are_floats():
     assert ndl.tensor([2**70, 1], dtype="float64").tolist() == [2.0**70, 1]
     assert ndl.Tensor([2**70]).tolist() == [2.0**70]
+
+
+def test_shapes_may_be_arrays():
+    sizes = np.array([3, 2])
+    assert ndl.zeros(sizes).shape == ndl.ones(2, 3).reshape(sizes).shape == (3, 2)
+    assert ndl.zeros(ndl.tensor([3, 2])).shape == (3, 2)
+    with pytest.raises(TypeError, match=r"\[zeros\] a shape is made of integers"):
+        ndl.zeros(np.array([1.5]))

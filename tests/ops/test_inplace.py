@@ -173,6 +173,13 @@ def test_axes_are_those_of_the_call(call):
     np.testing.assert_array_equal(*gradients)
 
 
+@pytest.mark.parametrize("axes", [lambda: iter([0]), lambda: {0}, lambda: range(1)])
+def test_axes_may_be_given_by_any_iterable(axes):
+    x = ndl.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    (x.sum(axes()) * ndl.tensor([1.0, 10.0])).sum().backward()
+    assert x.grad.tolist() == [[1, 10], [1, 10]]
+
+
 def test_transposed_axes_are_those_of_the_call():
     x, axes = ndl.tensor(np.ones((2, 3)), requires_grad=True), [0, 1]
     y = x.transpose(axes)

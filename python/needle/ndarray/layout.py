@@ -112,7 +112,7 @@ def normalize_axes(axes: Any, ndim: int, op: str) -> Shape:
 
 def normalize_shape(shape: Any, op: str) -> Shape:
     """An int or a sequence of ints -> a tuple; negative sizes are left to the caller."""
-    if hasattr(shape, "__index__"):
+    if hasattr(shape, "__index__") and not getattr(shape, "ndim", 0):  # no array of sizes
         shape = (shape,)
     try:
         return tuple([n.__index__() for n in shape])

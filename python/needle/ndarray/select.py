@@ -320,6 +320,7 @@ def along_into_zeros(shape: Shape, index: NDArray, axis: int, value: NDArray) ->
 @array_function
 def one_hot(index: NDArray, n: int, dtype: Any) -> NDArray:
     """1 at the index and 0 elsewhere, on a new last axis of size n. Floats must be whole."""
+    layout.check_sizes((n,), "one_hot")
     given, index = index, cast(index, int64)
     if given.dtype.is_floating:  # a fraction is out of range
         whole = binary("equal", index, given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -135,7 +135,10 @@ def one_of(op: str, axes: Any = None, axis: Any = None, dim: Any = None) -> Any:
         if len(given) > 1:
             raise TypeError(f"[{op}] give one of axes, axis and dim, got {given}.")
         (axes,) = given
-    return tuple(axes) if isinstance(axes, list) else axes  # operators keep it: a list may change
+    if axes is None or isinstance(axes, (int, tuple)) or hasattr(axes, "__index__"):
+        return axes
+    # Operators keep it: a list may change, and an iterator ends.
+    return tuple(axes) if isinstance(axes, Iterable) else axes
 
 
 def axis_or_dim(op: str, axis: Any, dim: Any, default: Any) -> Any:

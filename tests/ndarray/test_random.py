@@ -157,3 +157,13 @@ def test_errors() -> None:
         ndl.randb(2, p=1.5)
     with pytest.raises(ValueError, match=r"\[set_state\] expected a philox state, got 'other'"):
         ndl.set_rng_state({"generator": "other"})
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_numpys_numbers_are_below_1_in_every_dtype(
+    dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(np.random, "rand", lambda *shape: np.full(shape, 1 - 2.0**-53))
+    drawn = ndl.rand(*shape, dtype=dtype).astype("float64")
+    assert 0.99 < drawn.max().item() < 1

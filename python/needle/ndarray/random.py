@@ -18,11 +18,12 @@ import numpy as np
 from .. import config
 from ..backend import BackendDevice, cpu_numpy, default_device, device_named, program as tp
 from ..backend.program import Scalar, Value, program
-from ..dtype import DType, bool_, dtype_of, float32, float64, int64
+from ..dtype import DType, bfloat16, bool_, dtype_of, float16, float32, float64, int64
 from . import bridge, functions
 from .array import NDArray, empty, from_numpy, full, make_view
 from .layout import Shape, check_sizes
 
+PRECISION = {float16: 11, bfloat16: 8, float32: 24, float64: 53}  # bits of a number below 1
 EXACT_RANGE = 2**53  # integers up to here come from one float64 draw without bias in the last bit
 
 
@@ -145,10 +146,13 @@ class NumpyGenerator(RandomSource):
         dtype: Any = float32,
         device: BackendDevice | None = None,
     ) -> Any:
-        def draw() -> Any:
-            return np.random.rand(*shape) * (high - low) + low
+        kind = _floating("rand", dtype)
+        most = 1 - 2.0 ** -PRECISION[kind]  # what lies above would be rounded to 1
 
-        return _from_host(draw, shape, _floating("rand", dtype), device)
+        def draw() -> Any:
+            return np.minimum(np.random.rand(*shape), most) * (high - low) + low
+
+        return _from_host(draw, shape, kind, device)
 
     def normal(
         self,

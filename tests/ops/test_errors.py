@@ -52,6 +52,8 @@ def test_every_operator_has_an_error_case(record):
         (lambda x: x.sum(x), TypeError, "[sum] axis must be an integer, got needle.Tensor"),
         (lambda x: x.masked_select(None), TypeError, "[masked_select] expected a Tensor, an array"),
         (lambda x: ndl.numel([x]), TypeError, "[numel] expected a Tensor, got list"),
+        (lambda x: ndl.index_add(x, 0, [0, 1], x), ValueError, "[index_add] cannot broadcast (3,)"),
+        (lambda x: ndl.index_add(x, 0, 1, x), ValueError, "[index_add] cannot broadcast (3,)"),
         (lambda x: ndl.einsum(x, x), TypeError, "[einsum] expected subscripts like"),
         (lambda x: x * np.complex64(1j), TypeError, "[multiply] expected an array or a number"),
         (lambda x: x + np.str_("a"), TypeError, "[add] expected an array or a number, got str_"),

@@ -206,10 +206,10 @@ def _without_leading_ones(value: NDArray, ndim: int) -> NDArray:
 def add_at(a: NDArray, index: Any, value: NDArray) -> None:
     """a[index] += value in place, where repeated positions add up (NumPy's add.at)."""
     s = select(a, index)
-    if not s.indices:
-        a.device.mod.binary("add", s.view, s.view, cast(value, a.dtype))
-        return
     values = broadcast_to(cast(value, a.dtype), s.result_shape)
+    if not s.indices:
+        a.device.mod.binary("add", s.view, s.view, values)
+        return
     _scatter("index_add", "add", s.view, s.indices, s.sources, s.move(values))
 
 

@@ -255,6 +255,7 @@ class AddAt(TensorOp):
         return (out_grad, into_value, *(None for _ in arrays))
 
 
+@reporting_as("index_add")
 def index_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     """x with slice i of src added to slice index[i], along dim; repeated positions add up."""
     dim = layout.normalize_axis(dim, check_tensor("index_add", x).ndim, "index_add")

@@ -56,6 +56,33 @@ def test_a_state_dict_is_an_ordinary_safetensors_file(tmp_path):
     np.testing.assert_array_equal(theirs["weight"], model.weight.numpy())
 
 
+def test_equal_paths_are_different_tensors(tmp_path):
+    tree = {"a.b": ndl.ones(1), "a": {"b": ndl.zeros(1)}, "": {"a": ndl.full((1,), 2.0)}}
+    tree["__metadata__"] = ndl.full((1,), 3.0)
+    ndl.save(tree, tmp_path / "x")
+    loaded = ndl.load(tmp_path / "x")
+    found = [loaded["a.b"], loaded["a"]["b"], loaded[""]["a"], loaded["__metadata__"]]
+    assert [x.item() for x in found] == [1, 0, 2, 3]
+
+
+@pytest.mark.parametrize("key", ["__tensor__", "__tuple__", "__int_keys__", "__dict__"])
+def test_keys_that_the_format_uses_itself(tmp_path, key):
+    tree = {key: [1], "more": [{key: {key: (2,)}}]}
+    ndl.save([tree, {key: {"1": 2}}], tmp_path / "x")
+    assert ndl.load(tmp_path / "x") == [tree, {key: {"1": 2}}]
+
+
+def test_truth_values_are_no_keys(tmp_path):
+    with pytest.raises(TypeError, match=r"\[save\] keys must be text or whole numbers, got"):
+        ndl.save({True: 1}, tmp_path / "x")
+
+
+def test_arrays_of_the_other_byte_order(tmp_path):
+    ndl.save({"x": np.array([1.0, 2.0], ">f4"), "i": np.array([3], ">i8")}, tmp_path / "x")
+    loaded = ndl.load(tmp_path / "x")
+    assert loaded["x"].tolist() == [1, 2] and loaded["i"].tolist() == [3]
+
+
 def test_files_of_others_load_as_a_dict(tmp_path):
     with (tmp_path / "x").open("wb") as file:
         safetensors.write(file, {"a": np.arange(3.0)}, {})

@@ -31,20 +31,22 @@ CODES: dict[str, str] = {
 }  # fmt: skip
 NAMES = {name: code for code, name in CODES.items()}
 LONGEST_HEADER = 100_000_000
+METADATA = "__metadata__"  # the entry of the header that is no tensor
 
 
 def _stored(tensor: Any) -> tuple[DType, np.ndarray[Any, Any]]:
     """A tensor's dtype and its elements in storage form, C order, little-endian."""
     data = tensor.realize_cached_data() if isinstance(tensor, Tensor) else np.asarray(tensor)
     if isinstance(data, np.ndarray):
-        return dtype_of(data.dtype), np.asarray(data, order="C")
+        dtype = dtype_of(data.dtype)
+        return dtype, np.asarray(data, dtype.storage, order="C")
     return data.dtype, np.asarray(from_device(data), order="C")
 
 
 def write(file: BinaryIO, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
     """Write tensors and string metadata to an open file."""
     stored = {name: _stored(tensor) for name, tensor in tensors.items()}
-    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    header: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
     begin = 0
     for name, (dtype, array) in stored.items():
         end = begin + array.nbytes
@@ -65,7 +67,7 @@ def read(path: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
     size = path.stat().st_size
     with path.open("rb") as file:
         header, start = _read_header(file, size, path)
-        metadata = header.pop("__metadata__", {})
+        metadata = header.pop(METADATA, {})
         tensors = {}
         for name, entry in header.items():
             dtype, shape, begin, count = _checked(name, entry, size - start, path)

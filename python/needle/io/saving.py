@@ -17,21 +17,25 @@ from . import safetensors
 TENSOR = "__tensor__"  # {"__tensor__": name} stands for a tensor in the JSON
 TUPLE = "__tuple__"
 KEYS = "__int_keys__"  # a dict with whole numbers as keys
+DICT = "__dict__"  # a dict whose only key is one of these words
+MARKS = (TENSOR, TUPLE, KEYS, DICT)
 STRUCTURE = "needle"  # the metadata entry that holds the JSON
 
 
 def _encode(value: Any, path: str, tensors: dict[str, Any]) -> Any:
     if isinstance(value, (Tensor, np.ndarray)):
+        while path in tensors or path == safetensors.METADATA:  # {"a.b": x, "a": {"b": y}}
+            path += "_"
         tensors[path] = value
         return {TENSOR: path}
     if isinstance(value, dict):
         prefix = f"{path}." if path else ""
         inner = {str(k): _encode(v, f"{prefix}{k}", tensors) for k, v in value.items()}
-        if value and all(isinstance(k, int) for k in value):
+        if value and all(type(k) is int for k in value):
             return {KEYS: inner}
         if not all(isinstance(k, str) for k in value):
             raise TypeError(f"[save] keys must be text or whole numbers, got {list(value)[:5]}.")
-        return inner
+        return {DICT: inner} if len(inner) == 1 and inner.keys() < set(MARKS) else inner
     if isinstance(value, (list, tuple)):
         prefix = f"{path}." if path else ""
         items = [_encode(v, f"{prefix}{i}", tensors) for i, v in enumerate(value)]
@@ -57,6 +61,8 @@ def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
         return tuple(_decode(v, tensors) for v in value[TUPLE])
     if value.keys() == {KEYS}:
         return {int(k): _decode(v, tensors) for k, v in value[KEYS].items()}
+    if value.keys() == {DICT}:
+        value = value[DICT]
     return {k: _decode(v, tensors) for k, v in value.items()}
 
 

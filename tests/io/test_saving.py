@@ -126,6 +126,31 @@ def test_a_damaged_header_is_refused(tmp_path, entry):
         ndl.load(path)
 
 
+NESTED = b'{"a":' * 100_000  # deeper than a parser's stack
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"__metadata__": 5},
+        {"__metadata__": {"needle": 5}},
+        {"__metadata__": {"needle": '{"__tuple__": 5}'}},
+        {"__metadata__": {"needle": '{"__int_keys__": [1]}'}},
+        {"__metadata__": {"needle": '{"__tensor__": []}'}},
+        {"__metadata__": {"needle": "[" * 100_000}},
+        {"a": {"dtype": [], "shape": [2], "data_offsets": [0, 8]}},
+        {"a": {"dtype": "F32", "shape": [True, 2], "data_offsets": [0, 8]}},
+        NESTED,
+    ],
+    ids=lambda header: str(header)[:60],
+)
+def test_a_hostile_header_is_refused(tmp_path, header):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    (tmp_path / "x").write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+    with pytest.raises(ValueError, match=r"\[load\] .*damaged"):
+        ndl.load(tmp_path / "x")
+
+
 def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "x"
     ndl.save({"step": 1}, path)

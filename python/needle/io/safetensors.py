@@ -83,10 +83,10 @@ def _read_header(file: BinaryIO, size: int, path: Path) -> tuple[dict[str, Any],
         raise ValueError(f"[load] {path} is not a safetensors file, or it was cut off.")
     try:
         header = json.loads(file.read(length))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"[load] {path}: the header is damaged: {error}.") from None
-    if not isinstance(header, dict):
-        raise ValueError(f"[load] {path}: the header must be a JSON object.")
+    if not isinstance(header, dict) or not isinstance(header.get(METADATA, {}), dict):
+        raise ValueError(f"[load] {path}: the header is damaged: it must be a JSON object.")
     return header, 8 + length
 
 
@@ -94,10 +94,11 @@ def _checked(name: str, entry: Any, room: int, path: Path) -> tuple[DType, list[
     """dtype, shape, begin and number of elements of one entry, or an error about it."""
     try:
         code, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
-        whole = all(isinstance(n, int) and n >= 0 for n in (*shape, begin, end))
+        whole = all(type(n) is int and n >= 0 for n in (*shape, begin, end))
+        known = code in CODES
     except (TypeError, KeyError, ValueError):
         raise ValueError(f"[load] {path}: the entry of {name!r} is damaged.") from None
-    if code not in CODES:
+    if not known:
         raise ValueError(f"[load] {path}: {name!r} has dtype {code}, which needle has not.")
     dtype = dtype_of(CODES[code])
     if not whole or end - begin != math.prod(shape) * dtype.itemsize or end > room:

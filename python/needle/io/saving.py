@@ -82,5 +82,5 @@ def load(path: Any) -> Any:
         return tensors
     try:
         return _decode(json.loads(metadata[STRUCTURE]), tensors)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"[load] {path}: the structure is damaged: {error!r}.") from None

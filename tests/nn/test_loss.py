@@ -238,6 +238,12 @@ def test_cosine_similarity(dim):
     compare_losses("cosine_similarity", [draw(3, 4), draw(3, 4, seed=5)], dim=dim)
 
 
+@pytest.mark.parametrize("shape", [(1,), (4,), (3, 1), (2, 1, 4)], ids=str)
+def test_cosine_similarity_broadcasts(shape):
+    compare_losses("cosine_similarity", [draw(2, 3, 4), draw(*shape, seed=5)], dim=-1)
+    compare_losses("cosine_similarity", [draw(*shape, seed=5), draw(2, 3, 4)], dim=1)
+
+
 def test_cosine_similarity_of_zero_is_finite():
     x, y = ndl.tensor(np.zeros((1, 3)), requires_grad=True), ndl.tensor(draw(1, 3))
     similarity = F.cosine_similarity(x, y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...autograd import Tensor
+from ...ndarray.layout import broadcast_shapes
 from ...ops import gather, logsoftmax, norm, where
 from ...ops.activation import softplus
 from ...ops.indexing import ids_of
@@ -247,6 +248,8 @@ def huber_loss(
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1·x2 / (|x1| |x2|) along dim, each length at least eps"""
+    shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
+    x1, x2 = (x if x.shape == shape else x.broadcast_to(shape) for x in (x1, x2))
     lengths = norm(x1, 2, dim).clip(eps) * norm(x2, 2, dim).clip(eps)
     return (x1 * x2).sum(dim) / lengths
 

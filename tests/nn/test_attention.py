@@ -244,6 +244,8 @@ def test_mask_errors():
     q, k = ndl.tensor(draw(2, 3, 5)), ndl.tensor(draw(2, 4, 5))
     with pytest.raises(ValueError, match=r"expected a mask \(\.\.\., 3, 4\) .* got \(3, 3\)"):
         attend(q, k, k, ndl.zeros(3, 3))
+    with pytest.raises(ValueError, match=r"a mask of truth values or floats, got int64; .*bool"):
+        attend(q, k, k, ndl.ones(3, 4, dtype="int64"))
 
 
 def test_rotary_errors():

@@ -113,6 +113,16 @@ def test_causal_without_a_mask():
         assert_near(out, expected)
 
 
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("extra", ["add_bias_kv", "add_zero_attn"])
+def test_causal_queries_see_the_extra_keys(extra, need_weights):
+    ours, theirs = build(lambda n: n.MultiheadAttention(E, H, **{extra: True}))
+    x = draw(T, B, E)
+    expected, _ = theirs(*(torch.tensor(x),) * 3, attn_mask=torch.tensor(CAUSAL))
+    out, _ = ours(*(ndl.tensor(x),) * 3, need_weights=need_weights, is_causal=True)
+    assert_near(out, expected)
+
+
 def test_attention_dropout_is_only_for_training():
     layer = nn.MultiheadAttention(E, H, dropout=0.5)
     x = ndl.Tensor(draw(T, B, E))
@@ -132,7 +142,19 @@ def test_attention_dropout_is_only_for_training():
             lambda: nn.MultiheadAttention(E, H)(
                 *(ndl.ones(T, B, E),) * 3, key_padding_mask=ndl.ones(B, 9, dtype="bool")
             ),
-            r"masks for 5 keys, got \(3, 1, 1, 9\)",
+            r"key_padding_mask of shape \(3, 5\), got \(3, 9\)",
+        ),
+        (  # neither (T, S) nor (B H, T, S): one matrix for each sample is no head's
+            lambda: nn.MultiheadAttention(E, 2)(
+                *(ndl.ones(T, 2, E),) * 3, attn_mask=ndl.zeros(2, T, T)
+            ),
+            r"attn_mask of shape \(5, 5\) or \(4, 5, 5\), got \(2, 5, 5\)",
+        ),
+        (
+            lambda: nn.MultiheadAttention(E, H)(
+                *(ndl.ones(T, B, E),) * 3, key_padding_mask=ndl.ones(B, T, dtype="int64")
+            ),
+            r"key_padding_mask of truth values or floats, got int64",
         ),
     ],
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ import numpy as np
 from .. import init
 from ..autograd import Tensor
 from ..dtype import dtype_of
-from ..ops import chunk, concatenate, logical_not, where
+from ..ops import add, chunk, concatenate, logical_not, logical_or, where
 from ..ops.attention import attention_by_definition
 from . import functional as F
 from .dropout import Dropout
-from .functional.attention import attend
+from .functional.attention import attend, check_mask
 from .linear import Linear
 from .module import Module, Parameter
 from .norm import LayerNorm
@@ -128,7 +129,9 @@ class MultiheadAttention(Module):
         q, k, v = self._project(*arranged)
         keys = k.shape[1]
         k, v = self._extended(k, v)
-        mask = self._mask(attn_mask, key_padding_mask, unbatched, keys, k.shape[1] - keys)
+        extra = k.shape[1] - keys
+        hides_later, is_causal = is_causal and extra > 0, is_causal and not extra
+        mask = self._mask(attn_mask, key_padding_mask, hides_later, unbatched, q, keys, extra)
         q, k, v = (self._heads(x) for x in (q, k, v))
         dropout = self.dropout if self.training else 0.0
         weights = None
@@ -165,32 +168,34 @@ class MultiheadAttention(Module):
         self,
         attn_mask: Tensor | None,
         padding: Tensor | None,
+        hides_later: bool,
         unbatched: bool,
+        q: Tensor,
         keys: int,
         extra: int,
     ) -> Tensor | None:
-        """Both masks as one for attention, (B, H, T, S): True where a key is seen, or numbers."""
+        """All masks as one for attention, (B, H, T, S): True where a key is seen, or numbers."""
+        batch, time, _ = q.shape
         masks = []
         if attn_mask is not None:
-            if attn_mask.ndim == 3:  # (B H, T, S)
-                time = attn_mask.shape[1]
-                attn_mask = attn_mask.reshape((-1, self.num_heads, time, attn_mask.shape[2]))
+            per_head = (batch * self.num_heads, time, keys)
+            check_mask("MultiheadAttention", "attn_mask", attn_mask, (time, keys), per_head)
+            if attn_mask.ndim == 3:
+                attn_mask = attn_mask.reshape((batch, self.num_heads, time, keys))
             masks.append(attn_mask)
         if padding is not None:
-            padding = padding.expand_dims(0) if unbatched else padding
-            masks.append(padding.reshape((padding.shape[0], 1, 1, padding.shape[-1])))
-        for mask in masks:
-            if mask.shape[-1] != keys:
-                raise ValueError(
-                    f"[MultiheadAttention] expected masks for {keys} keys, got {mask.shape}."
-                )
+            shape = (keys,) if unbatched else (batch, keys)
+            check_mask("MultiheadAttention", "key_padding_mask", padding, shape)
+            masks.append(padding.reshape((batch, 1, 1, keys)))
+        if hides_later:
+            masks.append(init.ones(time, keys, device=q.device, dtype="bool").triu(1))
         if extra:  # what is behind the keys is always seen
             masks = [m.pad([*((0, 0),) * (m.ndim - 1), (0, extra)]) for m in masks]
+        if not masks:
+            return None
         if all(m.dtype == "bool" for m in masks):
-            seen = [logical_not(m) for m in masks]
-            return None if not seen else seen[0] if len(seen) == 1 else seen[0] & seen[1]
-        added = [where(m, -math.inf, 0.0) if m.dtype == "bool" else m for m in masks]
-        return added[0] if len(added) == 1 else added[0] + added[1]
+            return logical_not(reduce(logical_or, masks))
+        return reduce(add, (where(m, -math.inf, 0.0) if m.dtype == "bool" else m for m in masks))
 
     def extra_repr(self) -> str:
         return f"{self.embed_dim}, {self.num_heads}, dropout={self.dropout}"

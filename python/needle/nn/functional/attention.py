@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...autograd import Tensor
+from ...dtype import dtype_of
 from ...ops import concatenate, stack
 from ...ops.attention import attention, attention_by_definition
 from .linear import dropout
@@ -47,7 +48,7 @@ def attend(
     """The same where a key must be seen by both the mask and the causal rule."""
     _check(query, key, value, enable_gqa)
     if attn_mask is not None:
-        _check_mask(attn_mask, (query.shape[-2], key.shape[-2]))
+        _check_sizes(attn_mask, (query.shape[-2], key.shape[-2]))
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     shape = (*query.shape[:-1], value.shape[-1])
     if enable_gqa and query.shape[-3] != key.shape[-3]:
@@ -90,12 +91,25 @@ def _check(q: Tensor, k: Tensor, v: Tensor, grouped: bool) -> None:
         )
 
 
-def _check_mask(mask: Tensor, sizes: tuple[int, int]) -> None:
+def _check_sizes(mask: Tensor, sizes: tuple[int, int]) -> None:
+    op = "scaled_dot_product_attention"
     fits = zip(mask.shape[::-1], sizes[::-1], strict=False)
     if any(n not in (1, size) for n, size in fits):
         raise ValueError(
-            f"[scaled_dot_product_attention] expected a mask (..., {sizes[0]}, {sizes[1]}) for "
-            f"{sizes[0]} queries and {sizes[1]} keys, got {mask.shape}."
+            f"[{op}] expected a mask (..., {sizes[0]}, {sizes[1]}) for {sizes[0]} queries and "
+            f"{sizes[1]} keys, got {mask.shape}."
+        )
+    check_mask(op, "a mask", mask, mask.shape)
+
+
+def check_mask(op: str, name: str, mask: Tensor, *shapes: tuple[int, ...]) -> None:
+    """A mask has one of these shapes, and says for certain what it means: 0 and 1 do not."""
+    if mask.shape not in shapes:
+        expected = " or ".join(map(str, shapes))
+        raise ValueError(f"[{op}] expected {name} of shape {expected}, got {mask.shape}.")
+    if dtype_of(mask.dtype).is_integer:
+        raise ValueError(
+            f"[{op}] expected {name} of truth values or floats, got {mask.dtype}; use mask.bool()."
         )
 
 

@@ -44,6 +44,20 @@ def test_constants():
     assert nn.init.zeros_(weight).numpy().sum() == 0
 
 
+def test_doubles_get_all_their_digits():
+    weight = nn.Parameter(ndl.zeros(3, dtype="float64"))
+    assert nn.init.constant_(weight, 0.1).numpy().tolist() == [0.1] * 3
+    for fill in (nn.init.uniform_, nn.init.normal_):
+        drawn = fill(weight).numpy()
+        assert (drawn != drawn.astype(np.float32)).any()
+
+
+@pytest.mark.parametrize("name", ["xavier_uniform_", "xavier_normal_", "kaiming_normal_"])
+def test_a_weight_without_elements(name):
+    weight = nn.Parameter(ndl.zeros(0, 0))
+    assert getattr(nn.init, name)(weight) is weight
+
+
 def test_draws_are_numpys_global_ones():
     np.random.seed(3)
     weight = nn.init.normal_(nn.Parameter(ndl.zeros(2, 3)), std=0.02)

@@ -7,6 +7,7 @@ convolution's, (out, in, *kernel), whose fans count the kernel's places.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from .. import init
 from ..autograd import Tensor
@@ -15,23 +16,27 @@ GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "se
 
 
 def _give(weight: Tensor, values: Tensor) -> Tensor:
-    weight.data = values.astype(weight.dtype)
+    weight.data = values
     return weight
+
+
+def _like(weight: Tensor) -> dict[str, Any]:
+    return {"device": weight.device, "dtype": weight.dtype}
 
 
 def uniform_(weight: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
     """Even between a and b."""
-    return _give(weight, init.rand(*weight.shape, low=a, high=b, device=weight.device))
+    return _give(weight, init.rand(*weight.shape, low=a, high=b, **_like(weight)))
 
 
 def normal_(weight: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Normal numbers."""
-    return _give(weight, init.randn(*weight.shape, mean=mean, std=std, device=weight.device))
+    return _give(weight, init.randn(*weight.shape, mean=mean, std=std, **_like(weight)))
 
 
 def constant_(weight: Tensor, val: float) -> Tensor:
     """One number everywhere."""
-    return _give(weight, init.constant(*weight.shape, c=val, device=weight.device))
+    return _give(weight, init.constant(*weight.shape, c=val, **_like(weight)))
 
 
 def ones_(weight: Tensor) -> Tensor:
@@ -56,14 +61,14 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def _fans(op: str, weight: Tensor) -> tuple[int, int]:
-    """How many numbers go into each output, and out of each input."""
+    """How many numbers go into each output, and out of each input; 1 where there is none."""
     shape = weight.shape
     if len(shape) < 2:
         raise ValueError(f"[{op}] expected a weight with at least 2 axes, got {shape}.")
     if len(shape) == 2:
-        return shape[0], shape[1]
+        shape = shape[::-1]
     places = math.prod(shape[2:])
-    return shape[1] * places, shape[0] * places
+    return max(shape[1] * places, 1), max(shape[0] * places, 1)
 
 
 def xavier_uniform_(weight: Tensor, gain: float = 1.0) -> Tensor:

@@ -104,6 +104,38 @@ def test_containers():
     assert chain(sample(5, 2)).shape == (5, 1)
 
 
+class Layers(nn.ModuleList):
+    """A list with parts of its own."""
+
+    def __init__(self):
+        super().__init__([nn.Linear(2, 2), None])
+        self.norm = nn.LayerNorm(2)
+        self.scale = nn.Parameter(ndl.ones(1))
+
+
+class Heads(nn.ModuleDict):
+    """A dict with parts of its own."""
+
+    def __init__(self):
+        super().__init__({"a": nn.Linear(2, 2), "none": None})
+        self.scale = nn.Parameter(ndl.ones(1))
+
+
+def test_containers_with_parts_of_their_own():
+    names = ["0.weight", "0.bias", "norm.weight", "norm.bias", "scale"]
+    assert [n for n, _ in Layers().named_parameters()] == names
+    assert [n for n, _ in Heads().named_parameters()] == ["a.weight", "a.bias", "scale"]
+    assert not Layers().eval().norm.training
+
+
+def test_a_function_in_a_sequential_has_no_parameters():
+    chain = nn.Sequential(nn.Linear(2, 3), ndl.relu)
+    assert chain(sample(5, 2)).shape == (5, 3)
+    assert [*chain.state_dict()] == ["0.weight", "0.bias"]
+    with pytest.raises(TypeError, match=r"\[Sequential\] expected modules or functions, got dict"):
+        nn.Sequential({"a": nn.Linear(2, 3)})
+
+
 def test_an_attribute_overwritten_by_a_plain_tensor_is_used():
     layer = nn.Linear(3, 2)
     weight = ndl.Tensor(draw(3, 2))

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from ..autograd import Tensor
 from .module import Module, named_leaves
 
 
-class Sequential(Module):
-    """One after the other; `.modules` is the tuple of them."""
+class _Container(Module):
+    """Modules under names of their own, among other attributes that a subclass may set."""
 
-    def __init__(self, *modules: Module):
+    held: ClassVar[str]  # the attribute that holds them
+
+    def _held_items(self) -> Iterable[tuple[str, Any]]:
+        return ((str(i), m) for i, m in enumerate(getattr(self, self.held)))
+
+    def _named_items(self) -> Iterator[tuple[str, Any]]:
+        for name, value in self.__dict__.items():
+            for key, item in self._held_items() if name == self.held else ((name, value),):
+                yield from named_leaves(key, item)
+
+
+class Sequential(_Container):
+    """One after the other; `.modules` is the tuple of them. Children are named 0, 1, ..."""
+
+    held = "modules"
+
+    def __init__(self, *modules: Any):
+        for module in modules:
+            if not callable(module):
+                raise TypeError(
+                    f"[Sequential] expected modules or functions, got {type(module).__name__}."
+                )
         self.modules = tuple(modules)
 
     def forward(self, x: Any) -> Any:
         for module in self.modules:
             x = module(x)
         return x
-
-    def _named_items(self) -> Iterator[tuple[str, Any]]:
-        """Children are named 0, 1, ... as in PyTorch."""
-        for name, value in self.__dict__.items():
-            if name == "modules":
-                yield from ((str(i), m) for i, m in enumerate(value))
-            else:
-                yield from named_leaves(name, value)
 
     def __getitem__(self, index: Any) -> Any:
         return Sequential(*self.modules[index]) if isinstance(index, slice) else self.modules[index]
@@ -38,14 +51,13 @@ class Sequential(Module):
         return iter(self.modules)
 
 
-class ModuleList(Module):
+class ModuleList(_Container):
     """A list of modules. Changes set a new list, as a compiled function notices attributes."""
+
+    held = "_list"
 
     def __init__(self, modules: Iterable[Module] = ()):
         self._list = list(modules)
-
-    def _named_items(self) -> Iterator[tuple[str, Any]]:
-        return ((str(i), m) for i, m in enumerate(self._list))
 
     def append(self, module: Module) -> ModuleList:
         """Add one at the end."""
@@ -72,14 +84,16 @@ class ModuleList(Module):
         return iter(self._list)
 
 
-class ModuleDict(Module):
+class ModuleDict(_Container):
     """Modules by name."""
+
+    held = "_dict"
 
     def __init__(self, modules: dict[str, Module] | None = None):
         self._dict = dict(modules or {})
 
-    def _named_items(self) -> Iterator[tuple[str, Any]]:
-        return iter(self._dict.items())
+    def _held_items(self) -> Iterable[tuple[str, Any]]:
+        return self._dict.items()
 
     def __getitem__(self, name: str) -> Module:
         return self._dict[name]

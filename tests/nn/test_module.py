@@ -279,6 +279,18 @@ def test_to_keeps_the_parameters_and_casts_floats_only():
     assert model.fc1.weight.dtype == "float32" and model.fc1.weight.device == ndl.cpu_numpy()
 
 
+@pytest.mark.parametrize("dtype", [ndl.float64, "float64", np.float64], ids=str)
+def test_to_takes_a_dtype_alone(dtype):
+    assert Block().to(dtype).fc1.weight.dtype == "float64"
+
+
+def test_to_takes_no_integers():
+    model = Block()
+    with pytest.raises(TypeError, match=r"\[Block\] weights stay floats, got int64"):
+        model.to(dtype="int64")
+    assert model.fc1.weight.dtype == "float32"
+
+
 def test_deepcopy_is_independent():
     model = Model()
     other = copy.deepcopy(model)

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from .. import init
 from ..autograd import Tensor, before_write, next_stamp
-from ..backend import BackendDevice, device_named
+from ..backend import device_named
 from ..dtype import dtype_of
 from ..facts import Noted
 from ..ndarray import functions as F
+from ..ops.movement import is_dtype
 
 M = TypeVar("M", bound="Module")
 
@@ -260,8 +261,14 @@ class Module(Noted):
         function(self)
         return self
 
-    def to(self: M, device: BackendDevice | str | None = None, dtype: Any = None) -> M:
-        """Move and cast in place: parameters stay the same objects; integers keep their dtype."""
+    def to(self: M, device: Any = None, dtype: Any = None) -> M:
+        """Move and cast in place: parameters stay the same objects; integers keep their dtype.
+
+        A dtype may come first."""
+        if dtype is None and device is not None and is_dtype(device):
+            device, dtype = None, device
+        if dtype is not None and not dtype_of(dtype).is_floating:
+            raise TypeError(f"[{type(self).__name__}] weights stay floats, got {dtype}.")
         if device is not None:
             device = device_named(device)
         for _, tensor in self._named_tensors():

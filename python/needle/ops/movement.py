@@ -330,7 +330,8 @@ class ToDevice(TensorOp):
         return to(out_grad, x.device)
 
 
-def _is_dtype(x: Any) -> bool:
+def is_dtype(x: Any) -> bool:
+    """Is this a dtype, or a name of one?"""
     if isinstance(x, BackendDevice):
         return False
     try:
@@ -347,7 +348,7 @@ def to(a: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
     moved = check_tensor("to", a)
     if isinstance(device, Tensor):
         device, dtype = device.device, device.dtype if dtype is None else dtype
-    elif device is not None and dtype is None and _is_dtype(device):
+    elif device is not None and dtype is None and is_dtype(device):
         device, dtype = None, device
     target = None if device is None else device_named(device)
     if target is not None and target != a.device:

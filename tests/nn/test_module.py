@@ -203,6 +203,17 @@ def test_a_strict_load_reports_everything_and_changes_nothing():
         np.testing.assert_array_equal(value.numpy(), before[name])
 
 
+@pytest.mark.parametrize(
+    "value", [[[0.0]], 1.5, None, np.array([["x"]]), np.array([[1j]])], ids=str
+)
+def test_a_state_of_no_numbers_changes_nothing(value):
+    layer = nn.Linear(1, 1)
+    before = layer.weight.item()
+    with pytest.raises(TypeError, match=r"\[load_state_dict\] bias: expected a tensor or array of"):
+        layer.load_state_dict({"weight": np.array([[7.0]]), "bias": value}, strict=False)
+    assert layer.weight.item() == before
+
+
 def test_a_loose_load_takes_what_matches():
     block, state = Block(), changed_state()
     report = block.load_state_dict(state, strict=False)

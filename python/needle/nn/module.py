@@ -20,6 +20,7 @@ from ..ndarray import functions as F
 from ..ops.movement import is_dtype
 
 M = TypeVar("M", bound="Module")
+NUMBERS = ("float", "int", "bool")  # in the names of dtypes, whose library they may be
 
 
 class Parameter(Tensor):
@@ -192,6 +193,7 @@ class Module(Noted):
         if layout is None:
             layout = "torch" if any(map(_is_torch, state.values())) else "needle"
         own = {entry.name: entry for entry in self._state_entries(layout)}
+        _check_numbers(own, state)
         report = _compared(own, state)
         if strict and any(report):
             raise ValueError(
@@ -322,6 +324,19 @@ def named_leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         for i, item in enumerate(value):
             yield from named_leaves(f"{name}.{i}", item)
+
+
+def _check_numbers(own: dict[str, StateEntry], state: Mapping[str, Any]) -> None:
+    """What has no shape, or is text, fails here: before any tensor is changed."""
+    for name in own:
+        if name not in state:
+            continue
+        kind = str(getattr(state[name], "dtype", ""))
+        if not hasattr(state[name], "shape") or not any(k in kind for k in NUMBERS):
+            raise TypeError(
+                f"[load_state_dict] {name}: expected a tensor or array of real numbers, got "
+                f"{kind or type(state[name]).__name__}."
+            )
 
 
 def _compared(own: dict[str, StateEntry], state: Mapping[str, Any]) -> LoadReport:

@@ -185,6 +185,7 @@ def test_keys_may_be_strings_as_json_makes_them() -> None:
     [
         ("SGD", {"lr": 0.1}),
         ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.0}),
+        ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3}),
         ("AdamW", {"lr": 0.02}),
         ("RMSprop", {"lr": 0.02, "momentum": 0.9}),
         ("Adagrad", {"lr": 0.02}),
@@ -256,6 +257,25 @@ def test_a_state_that_does_not_fit_is_refused() -> None:
     reordered = optim.Adam(parameters(start()[::-1]))
     with pytest.raises(ValueError, match="for a parameter of shape"):
         reordered.load_state_dict(adam.state_dict())
+
+
+def test_a_refused_state_changes_nothing() -> None:
+    values = start()
+    adam = optim.Adam([{"params": parameters(values[:2])}, {"params": parameters(values[2:])}], 0.5)
+    run(adam, list(gradients(1)))
+    saved = adam.state_dict()
+    saved["state"][4]["exp_avg"] = Tensor(np.zeros(7))
+    other = optim.Adam(
+        [{"params": parameters(values[:2])}, {"params": parameters(values[2:])}], 0.1
+    )
+    with pytest.raises(ValueError, match="for a parameter of shape"):
+        other.load_state_dict(saved)
+    assert [group["lr"] for group in other.groups] == [0.1, 0.1]
+    assert all(not state["exp_avg"].numpy().any() for state in other.state.values())
+    saved["param_groups"][1]["lr"] = -1.0
+    with pytest.raises(ValueError, match="lr must be at least 0"):
+        other.load_state_dict(saved)
+    assert other.groups[0]["lr"] == 0.1
 
 
 @every_optimizer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from ..autograd import Tensor
@@ -44,6 +44,13 @@ class ParamGroup(MutableMapping[str, Any]):
 
         Known without reading the tensor, so that a compiled step can ask."""
         return fact(self, name, lambda: name in self._used)
+
+    def with_options(self, options: Mapping[str, Any]) -> ParamGroup:
+        """Such a group with other options; this one stays."""
+        own = {name: value for name, value in self.items() if name != "params"}
+        other = ParamGroup(self.params, self._variable, {**own, **options})
+        other._used |= self._used
+        return other
 
     def __getitem__(self, name: str) -> Any:
         if name == "params":

@@ -243,7 +243,9 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over the state and options of an optimizer with groups of the same sizes."""
+        """Take over the state and options of an optimizer with groups of the same sizes.
+
+        All of it is checked before anything changes."""
         sizes = [len(group["params"]) for group in state_dict["param_groups"]]
         own = [len(group.params) for group in self.groups]
         if sizes != own:
@@ -251,14 +253,30 @@ class Optimizer:
                 f"[load_state_dict] expected parameter groups of {own} parameters, got {sizes}."
             )
         saved = {int(i): values for i, values in state_dict["state"].items()}
+        plans = []
         start = 0
         for group, loaded in zip(self.groups, state_dict["param_groups"], strict=True):
-            group.update({k: v for k, v in loaded.items() if k in self._options(group)})
+            options = {k: v for k, v in loaded.items() if k in self._options(group)}
             states = [saved.get(start + i, {}) for i in range(len(group.params))]
+            self._check_states(group.with_options(options), states)
+            plans.append((group, options, states))
+            start += len(group.params)
+        for group, options, states in plans:
+            group.update(options)
             for p, values in zip(group.params, states, strict=True):
                 self._load_state(p, group, values)
             self._load_counts(group, states)
-            start += len(group.params)
+
+    def _check_states(self, group: ParamGroup, states: Sequence[Mapping[str, Any]]) -> None:
+        for p, values in zip(group.params, states, strict=True):
+            given = _averages(values)
+            shapes = {name: tuple(value.shape) for name, value in given.items()}
+            expected = {name: value.shape for name, value in self.init_state(p, group).items()}
+            if not shapes.items() <= expected.items():
+                raise ValueError(
+                    f"[load_state_dict] {type(self).__name__} expected {expected} for a parameter "
+                    f"of shape {p.shape}, got {shapes}."
+                )
 
     def _options(self, group: ParamGroup) -> set[str]:
         return {*group, *self.defaults, "betas", "initial_lr"} - {"params"}
@@ -269,16 +287,8 @@ class Optimizer:
             if not values:
                 return
             self._add_state(p, group, None)
-        fresh = self.init_state(p, group)
-        given = {k: v for k, v in values.items() if k != "step" and v is not None}
-        shapes = {name: tuple(value.shape) for name, value in given.items()}
-        expected = {name: value.shape for name, value in fresh.items()}
-        if not shapes.items() <= expected.items():
-            raise ValueError(
-                f"[load_state_dict] {type(self).__name__} expected {expected} for a parameter of "
-                f"shape {p.shape}, got {shapes}."
-            )
-        for name, initial in fresh.items():
+        given = _averages(values)
+        for name, initial in self.init_state(p, group).items():
             value: Any = given.get(name, initial)
             value = Tensor(value, dtype=initial.dtype, device=initial.device)
             own: Any = self.state[p].setdefault(name, initial)
@@ -286,7 +296,7 @@ class Optimizer:
 
     def _load_counts(self, group: ParamGroup, states: Sequence[Mapping[str, Any]]) -> None:
         """Parameters that share a count keep sharing it if their loaded counts are equal."""
-        loaded = {p: float(s.get("step", 0)) for p, s in zip(group.params, states, strict=True)}
+        loaded = {p: _count(s) for p, s in zip(group.params, states, strict=True)}
         for count, sharing in self._counts(group):
             by_value: dict[float, Tensor] = {}
             for p in sharing:
@@ -303,3 +313,13 @@ class Optimizer:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.groups))})"
+
+
+def _averages(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept for a parameter besides the count; PyTorch keeps None for what is not used."""
+    return {k: v for k, v in saved.items() if k != "step" and v is not None}
+
+
+def _count(saved: Mapping[str, Any]) -> float:
+    """Steps that a parameter has seen. PyTorch's SGD does not count: an average is from some."""
+    return float(saved.get("step", bool(_averages(saved))))

@@ -48,6 +48,14 @@ def test_labels_keep_integers_and_data_is_float32_without_gradient():
     assert not x.requires_grad
 
 
+def test_tensors_go_to_the_device_without_their_history():
+    rows = NDArrayDataset(ndl.Tensor(np.ones((4, 2))), ndl.tensor(np.arange(4)))
+    whole = DataLoader(rows, 2, device=ndl.cpu_numpy())
+    collated = DataLoader(rows, 2, device=ndl.cpu_numpy(), collate=lambda items: items[0])
+    for batch in (*whole, *collated):
+        assert all(x.device == ndl.cpu_numpy() and not x.requires_grad for x in batch)
+
+
 def test_items_of_a_plain_sequence_are_collated():
     items = [{"image": np.full((2,), i), "label": i} for i in range(3)]
     batch = next(iter(DataLoader(items, 3)))

@@ -137,7 +137,8 @@ class DataLoader:
         if isinstance(batch, (tuple, list)):
             return tuple(self._to_tensors(value) for value in batch)
         if isinstance(batch, Tensor):
-            return batch
+            constant = batch.detach()
+            return constant if self.device is None else constant.to(self.device)
         array = np.asarray(batch)
         if config.BACKEND == "np":
             return Tensor(array, requires_grad=False)

@@ -77,10 +77,6 @@ def test_own_dataset_needs_only_single_items():
 
 
 def test_stream_is_cut_into_batches():
-    class Count(ndl.data.IterableDataset):
-        def __iter__(self):
-            return iter(range(5))
-
     sizes = [len(batch) for batch in DataLoader(Count(), 2, prefetch=1)]
     assert sizes == [2, 2, 1]
 
@@ -115,6 +111,43 @@ def test_position_resumes_with_the_next_batch(n, size, data):
     assert len(list(other)) == len(loader)  # the pass after that is whole
 
 
+def test_passes_side_by_side_count_their_own_batches():
+    loader = DataLoader(NDArrayDataset(np.arange(10)), 2, shuffle=True)
+    old = iter(loader)
+    next(old), next(old)
+    new = iter(loader)
+    next(new), next(old)
+    state = loader.state_dict()  # of the pass that began last
+    list(old)
+    assert loader.state_dict() == state and state["position"] == 1
+    other = DataLoader(NDArrayDataset(np.arange(10)), 2)
+    other.load_state_dict(state)
+    assert [b[0].tolist() for b in other] == [b[0].tolist() for b in new]
+
+
+class Count(ndl.data.IterableDataset):
+    """0 to 4"""
+
+    def __iter__(self):
+        return iter(range(5))
+
+
+@pytest.mark.parametrize("prefetch", [0, 1])
+def test_a_stream_resumes_with_the_next_batch(prefetch):
+    loader = DataLoader(Count(), 2, prefetch=prefetch)
+    next(iter(loader))
+    other = DataLoader(Count(), 2, prefetch=prefetch)
+    other.load_state_dict(loader.state_dict())
+    assert [b.tolist() for b in other] == [[2, 3], [4]]
+    assert [b.tolist() for b in other] == [[0, 1], [2, 3], [4]]
+    assert other.state_dict()["position"] == 0
+
+
+def test_a_stream_has_no_sampler():
+    with pytest.raises(ValueError, match=r"\[DataLoader\] shuffle and sampler need numbered items"):
+        DataLoader(Count(), 2, sampler=[0])
+
+
 def test_an_error_in_the_background_reaches_the_consumer():
     class Broken(ndl.data.Dataset):
         def __len__(self):
@@ -132,7 +165,7 @@ def test_an_error_in_the_background_reaches_the_consumer():
     [
         ({"batch_size": 0}, r"\[DataLoader\] expected batch_size >= 1, got 0"),
         ({"prefetch": -1}, r"\[DataLoader\] expected prefetch >= 0"),
-        ({"shuffle": True, "sampler": [0]}, r"\[DataLoader\] shuffle needs .* no sampler"),
+        ({"shuffle": True, "sampler": [0]}, r"\[DataLoader\] expected shuffle or a sampler"),
     ],
 )
 def test_bad_arguments(arguments, text):

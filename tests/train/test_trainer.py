@@ -13,7 +13,7 @@ import pytest
 import needle as ndl
 from needle import nn, optim
 from needle.data import DataLoader, RandomSampler
-from needle.data.dataset import NDArrayDataset
+from needle.data.dataset import IterableDataset, NDArrayDataset
 from needle.trainer import Callback, Diverged, Interrupted, Trainer, accuracy
 
 from .small_run import make_trainer
@@ -297,6 +297,24 @@ def test_a_sampler_with_a_seed_goes_on(tmp_path):
         resumed = make(tmp_path)
         resumed.fit(epochs, resume=True)
     assert weight(resumed) == weight(whole)
+
+
+def test_a_stream_goes_on(tmp_path):
+    class Points(IterableDataset):
+        def __iter__(self):
+            x = np.arange(1.0, 7.0, dtype=np.float32)[:, None]
+            return iter([*zip(x, (2 + x) * x, strict=True)])
+
+    def make(**options) -> Trainer:
+        return line_trainer(lr=0.01, loader=DataLoader(Points(), 2), **options)
+
+    whole = make()
+    whole.fit(2)
+    with pytest.raises(Interrupted):
+        make(folder=tmp_path, callbacks=[Stop(4)]).fit(2)
+    resumed = make(folder=tmp_path)
+    resumed.fit(2, resume=True)
+    assert resumed.step == 6 and weight(resumed) == weight(whole)
 
 
 def test_batches_in_a_list_are_skipped(tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,14 @@ class RandomSampler:
         return iter(order.tolist())
 
 
+@dataclass
+class _Pass:
+    """One way through a dataset: the items in their order (None: a stream), and batches given."""
+
+    order: Array | None
+    position: int = 0
+
+
 class DataLoader:
     """Batches of a dataset: sequences of tensors without gradient.
 
@@ -61,8 +71,10 @@ class DataLoader:
     ):
         if not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"[DataLoader] expected batch_size >= 1, got {batch_size!r}.")
-        if shuffle and (sampler is not None or isinstance(dataset, IterableDataset)):
-            raise ValueError("[DataLoader] shuffle needs numbered items and no sampler.")
+        if shuffle and sampler is not None:
+            raise ValueError("[DataLoader] expected shuffle or a sampler, got both.")
+        if (shuffle or sampler is not None) and isinstance(dataset, IterableDataset):
+            raise ValueError("[DataLoader] shuffle and sampler need numbered items, got a stream.")
         if prefetch < 0:
             raise ValueError(f"[DataLoader] expected prefetch >= 0, got {prefetch}.")
         self.dataset = dataset
@@ -73,8 +85,7 @@ class DataLoader:
         self.collate = collate
         self.prefetch = prefetch
         self.device = device
-        self._order: Array | None = None  # of the pass that runs, or that was loaded
-        self._position = 0  # batches given in that pass
+        self._pass: _Pass | None = None  # the one that began last, or that was loaded
         self._resume = False
 
     def __len__(self) -> int:
@@ -82,13 +93,19 @@ class DataLoader:
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
-        if isinstance(self.dataset, IterableDataset):
-            return self._stream()
-        if not self._resume:
-            self._order, self._position = self._draw_order(), 0
+        is_stream = isinstance(self.dataset, IterableDataset)
+        if self._pass is None or not self._resume:
+            self._pass = _Pass(None if is_stream else self._draw_order())
         self._resume = False
-        assert self._order is not None
-        return self._batches(self._order, self._position)
+        return self._run(self._pass, self._stream if is_stream else self._batches)
+
+    def _run(self, current: _Pass, batches: Callable[[_Pass], Iterator[Any]]) -> Iterator[Any]:
+        for raw in batches(current):
+            batch = self._to_tensors(raw)
+            current.position += 1
+            yield batch
+        if self._pass is current:
+            self._pass = None  # between passes
 
     def _draw_order(self) -> Array:
         if self.sampler is not None:
@@ -96,16 +113,13 @@ class DataLoader:
         n = len(self.dataset)
         return np.random.permutation(n) if self.shuffle else np.arange(n)
 
-    def _batches(self, order: Array, start: int) -> Iterator[Any]:
-        size = self.batch_size
+    def _batches(self, current: _Pass) -> Iterator[Any]:
+        size, order = self.batch_size, current.order
+        assert order is not None
         whole = len(order) - len(order) % size if self.drop_last else len(order)
-        parts = [order[i : i + size] for i in range(start * size, whole, size)]
+        parts = [order[i : i + size] for i in range(current.position * size, whole, size)]
         fetched = map(self._fetch, parts)
-        for raw in _ahead(fetched, self.prefetch) if self.prefetch else fetched:
-            batch = self._to_tensors(self._finish(raw))
-            self._position += 1
-            yield batch
-        self._order, self._position = None, 0  # between passes
+        return map(self._finish, _ahead(fetched, self.prefetch) if self.prefetch else fetched)
 
     def _fetch(self, indices: Array) -> Any:
         return self.dataset.fetch(indices) if self._by_batch else indices
@@ -120,16 +134,16 @@ class DataLoader:
     def _by_batch(self) -> bool:
         return self.collate is None and isinstance(self.dataset, Dataset)
 
-    def _stream(self) -> Iterator[Any]:
+    def _stream(self, current: _Pass) -> Iterator[Any]:
         items: list[Any] = []
-        source = iter(self.dataset)
+        source = islice(self.dataset, current.position * self.batch_size, None)
         for item in _ahead(source, self.prefetch * self.batch_size) if self.prefetch else source:
             items.append(item)
             if len(items) == self.batch_size:
-                yield self._to_tensors((self.collate or collate)(items))
+                yield (self.collate or collate)(items)
                 items = []
         if items and not self.drop_last:
-            yield self._to_tensors((self.collate or collate)(items))
+            yield (self.collate or collate)(items)
 
     def _to_tensors(self, batch: Any) -> Any:
         if isinstance(batch, dict):
@@ -152,17 +166,17 @@ class DataLoader:
         """Where the current pass stands: enough to go on with the very next batch.
 
         Between passes there is no order; the next pass draws its own."""
-        order = None if self._order is None else self._order.tolist()
+        current = self._pass or _Pass(None)
+        order = None if current.order is None else current.order.tolist()
         epoch = getattr(self.sampler, "epoch", None)  # of a RandomSampler
-        return {"order": order, "position": self._position, "epoch": epoch}
+        return {"order": order, "position": current.position, "epoch": epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The next pass goes on from a saved position, in the saved order."""
-        order = state["order"]
-        self._order = None if order is None else np.asarray(order, np.int64)
-        self._position = int(state["position"])
-        self._resume = order is not None
-        if isinstance(self.sampler, RandomSampler):
+        order = None if state["order"] is None else np.asarray(state["order"], np.int64)
+        self._pass = _Pass(order, int(state["position"]))
+        self._resume = order is not None or isinstance(self.dataset, IterableDataset)
+        if isinstance(self.sampler, RandomSampler) and state["epoch"] is not None:
             self.sampler.epoch = int(state["epoch"])
 
 

@@ -72,6 +72,17 @@ class _Means:
         return {name: total / self.count for name, total in self.sums.items()}
 
 
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Eval mode, then the mode of before."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
+
+
 class Trainer:
     """Trains a model on batches (inputs..., target), validates, saves, and goes on exactly.
 
@@ -294,15 +305,13 @@ class Trainer:
     def evaluate(self, loader: Iterable[Any]) -> dict[str, float]:
         """Mean loss and metrics over a loader, in eval mode and without a graph."""
         means = _Means()
-        self.model.eval()
-        with no_grad():
+        with _evaluating(self.model), no_grad():
             for batch in loader:
                 loss, output, target = self.compute(batch)
                 measured = {"loss": float(loss.item()), **self._measure(output, target)}
                 means.add(measured, target.shape[0])
                 if self._interrupted:
                     break
-        self.model.train()
         if not means.count:
             raise ValueError("[Trainer] the loader gave no batch to evaluate.")
         return means.values()

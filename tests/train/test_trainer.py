@@ -103,6 +103,17 @@ def test_modes_and_graphs():
     assert model.training
 
 
+def test_evaluating_leaves_the_mode():
+    trainer = line_trainer()
+    for training in (False, True):
+        trainer.model.train(training)
+        trainer.evaluate(trainer.train_loader)
+        assert trainer.model.training is training
+        with pytest.raises(ValueError, match="no batch to evaluate"):
+            trainer.evaluate([])
+        assert trainer.model.training is training
+
+
 def test_early_stopping_keeps_the_best(tmp_path):
     trainer = line_trainer(lr=1.0, patience=2, folder=tmp_path)  # diverges: every epoch is worse
     history = trainer.fit(50)

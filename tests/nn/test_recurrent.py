@@ -221,6 +221,22 @@ def test_repr(kind):
             lambda: nn.GRU(I, H)(ndl.ones(T, B, I), ndl.ones(1, 2, H)),
             r"\[GRU\] expected states .* = \(1, 3, 6\), got \(1, 2, 6\)",
         ),
+        (
+            lambda: nn.RNNCell(I, H)(ndl.ones(B, I), ndl.ones(1, H)),
+            r"\[RNNCell\] expected states \(batch, hidden\) = \(3, 6\), got \(1, 6\)",
+        ),
+        (
+            lambda: nn.LSTMCell(I, H)(ndl.ones(B, I), ndl.ones(2, H)),
+            r"\[LSTMCell\] expected the pair \(h, c\) as state, got Tensor",
+        ),
+        (
+            lambda: nn.LSTM(I, H)(ndl.ones(T, B, I), (ndl.ones(1, B, H),)),
+            r"\[LSTM\] expected the pair \(h, c\) as state, got \(Tensor\)",
+        ),
+        (
+            lambda: nn.GRU(I, H)(ndl.ones(T, I), (ndl.ones(1, H), ndl.ones(1, H))),
+            r"\[GRU\] expected one tensor as state, got tuple",
+        ),
     ],
 )
 def test_errors(call, match):

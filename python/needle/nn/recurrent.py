@@ -21,6 +21,24 @@ from .module import Module, Parameter
 State = tuple[Tensor, ...]  # h, or h and c: each (B, H)
 
 
+def _check_kinds(name: str, states: Any, count: int) -> None:
+    """One tensor, in a tuple, or those of an LSTM."""
+    parts = list(states) if isinstance(states, (tuple, list)) else None
+    if parts is not None and len(parts) == count and all(isinstance(s, Tensor) for s in parts):
+        return
+    kinds = [type(s).__name__ for s in parts or ()]
+    if count == 1:
+        raise ValueError(f"[{name}] expected one tensor as state, got {kinds[0]}.")
+    got = type(states).__name__ if parts is None else f"({', '.join(kinds)})"
+    raise ValueError(f"[{name}] expected the pair (h, c) as state, got {got}.")
+
+
+def _check_shapes(name: str, states: State, axes: str, wanted: tuple[int, ...]) -> None:
+    for state in states:
+        if state.shape != wanted:
+            raise ValueError(f"[{name}] expected states ({axes}) = {wanted}, got {state.shape}.")
+
+
 class _Cell(Module):
     """x W_ih + b_ih and h W_hh + b_hh, `gates` blocks of H side by side, and what comes of them."""
 
@@ -78,6 +96,10 @@ class _Cell(Module):
                 f"[{type(self).__name__}] expected inputs (batch, {self.input_size}), got "
                 f"{x.shape}; run a sequence with the layer, not with its cell."
             )
+        if state is not None:
+            _check_kinds(type(self).__name__, state, self.states)
+            wanted = (x.shape[0], self.hidden_size)
+            _check_shapes(type(self).__name__, state, "batch, hidden", wanted)
         return self.run(x.expand_dims(0), self.zero_state(x) if state is None else state)[1]
 
     def extra_repr(self) -> str:
@@ -196,6 +218,9 @@ class _Recurrent(Module):
 
     def run(self, x: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, State]:
         """(T, B, I), states (L R, B, H) or None -> (T, B, R H) and the last states (L R, B, H)."""
+        cells: list[_Cell] = getattr(self, self.cells_name)
+        if states is not None:
+            _check_kinds(type(self).__name__, states, cells[0].states)
         unbatched = x.ndim == 2
         if unbatched:
             x = x.expand_dims(1)
@@ -203,7 +228,6 @@ class _Recurrent(Module):
         elif self.batch_first:
             x = x.transpose((0, 1))
         self._check(x, states)
-        cells: list[_Cell] = getattr(self, self.cells_name)
         finals = []
         for layer in range(self.num_layers):
             outputs = []
@@ -230,12 +254,7 @@ class _Recurrent(Module):
                 f"got {x.shape}."
             )
         wanted = (self.num_layers * self.directions, x.shape[1], self.hidden_size)
-        for state in states or ():
-            if state.shape != wanted:
-                raise ValueError(
-                    f"[{name}] expected states (layers * directions, batch, hidden) = {wanted}, "
-                    f"got {state.shape}."
-                )
+        _check_shapes(name, states or (), "layers * directions, batch, hidden", wanted)
 
     def extra_repr(self) -> str:
         changed = [

@@ -433,6 +433,15 @@ def test_embedding_padding():
     np.testing.assert_array_equal(table.weight.grad.numpy()[:, 0], [0, 0, 1, 0, 1])
 
 
+@pytest.mark.parametrize("index", [5, -6])
+def test_embedding_padding_outside_the_table(index):
+    ids, table = ndl.tensor([0, 1]), ndl.ones(5, 3)
+    with pytest.raises(ValueError, match=rf"\[embedding\] expected padding_idx .* got {index}"):
+        nn.functional.embedding(ids, table, padding_idx=index)
+    with pytest.raises(ValueError, match=rf"\[Embedding\] expected padding_idx .* got {index}"):
+        nn.Embedding(5, 3, padding_idx=index)
+
+
 def test_functional_linear_has_torchs_layout():
     x, w, b = (ndl.tensor(draw(*s)) for s in ((2, 4, 3), (5, 3), (5,)))
     assert_close(nn.functional.linear(x, w, b), x.numpy() @ w.numpy().T + b.numpy())
@@ -447,6 +456,9 @@ def test_one_hot():
     ids = ndl.tensor([[0, 2], [1, 1]])
     assert nn.functional.one_hot(ids).tolist() == np.eye(3, dtype=int)[ids.numpy()].tolist()
     assert nn.functional.one_hot(ids, 5).shape == (2, 2, 5)
+    for wrong in ([-1, 2], [0, 3]):
+        with pytest.raises(IndexError, match=r"\[one_hot\] expected ids from 0 to 2, got"):
+            nn.functional.one_hot(ndl.tensor(wrong), 3)
 
 
 # Lazy mode --------------------------------------------------------------------------------------

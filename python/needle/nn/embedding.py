@@ -7,6 +7,7 @@ from typing import Any
 from .. import init
 from ..autograd import Tensor
 from . import functional as F
+from .functional.linear import check_padding
 from .module import Module, Parameter
 
 
@@ -24,6 +25,8 @@ class Embedding(Module):
         *,
         padding_idx: int | None = None,
     ):
+        if padding_idx is not None:
+            check_padding("Embedding", padding_idx, num_embeddings)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = padding_idx

@@ -35,15 +35,32 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
         ) from None
     if padding_idx is None:
         return rows
-    padded = ids.eq(padding_idx % weight.shape[0]).expand_dims(-1)
+    check_padding("embedding", padding_idx, count)
+    padded = ids.eq(padding_idx % count).expand_dims(-1)
     return where(padded, rows.detach(), rows)
+
+
+def check_padding(op: str, padding_idx: int, count: int) -> None:
+    """It is a row of the table, counted from either end."""
+    if not -count <= padding_idx < count:
+        raise ValueError(
+            f"[{op}] expected padding_idx from {-count} to {count - 1}, got {padding_idx}."
+        )
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """1 at the ids and 0 elsewhere on a new last axis, int64; by default up to the largest id."""
     if num_classes == -1:
         num_classes = int(tensor.max().item()) + 1
-    return init.one_hot(num_classes, tensor, device=tensor.device, dtype="int64")
+    ids = ids_of(tensor)
+    places = where(ids < 0, num_classes, ids)  # negative ids are out of range too
+    try:
+        return init.one_hot(num_classes, places, device=tensor.device, dtype="int64")
+    except IndexError:
+        raise IndexError(
+            f"[one_hot] expected ids from 0 to {num_classes - 1}, got {tensor.min().item()} to "
+            f"{tensor.max().item()}."
+        ) from None
 
 
 def dropout(

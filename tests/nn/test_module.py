@@ -424,6 +424,11 @@ def test_dropout_of_channels(kind, shape):
     assert (out == out[:, :, :1]).all() and 0.3 < (out[:, :, 0] == 0).mean() < 0.7
 
 
+def test_dropout_of_channels_without_a_batch():
+    out = nn.Dropout1d(0.5)(ndl.ones(200, 5)).numpy()
+    assert (out == out[:, :1]).all() and 0.3 < (out[:, 0] == 0).mean() < 0.7
+
+
 def test_embedding_padding():
     table = nn.Embedding(5, 3, padding_idx=1)
     assert (table.weight.numpy()[1] == 0).all()

@@ -26,12 +26,15 @@ class Dropout(Module):
         return f"p={self.p}"
 
 
-class Dropout1d(Dropout):
-    """Whole channels of (N, C, L) at once."""
+class Dropout2d(Dropout):
+    """Whole channels of (N, C, H, W) at once."""
 
     def mask_shape(self, x: Tensor) -> tuple[int, ...]:
         return (*x.shape[:2], *(1 for _ in x.shape[2:]))
 
 
-class Dropout2d(Dropout1d):
-    """Whole channels of (N, C, H, W) at once."""
+class Dropout1d(Dropout2d):
+    """Whole channels of (N, C, L), or of (C, L), at once."""
+
+    def mask_shape(self, x: Tensor) -> tuple[int, ...]:
+        return (x.shape[0], 1) if x.ndim == 2 else super().mask_shape(x)

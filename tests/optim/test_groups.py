@@ -237,6 +237,8 @@ def test_mistakes_are_explained() -> None:
         optim.SGD(params, lr=-1)
     with pytest.raises(ValueError, match=r"beta2 must be in \[0, 1\), got 1"):
         optim.Adam(params, betas=(0.9, 1.0))
+    with pytest.raises(ValueError, match=r"\[SGD\] nesterov needs momentum above 0"):
+        optim.SGD(params, lr=0.1, nesterov=True)
     with pytest.raises(ValueError, match="adjust_lr_fn must be"):
         optim.Muon(params, adjust_lr_fn="none")
     with pytest.raises(ValueError, match="beta2_decay <= 0"):

@@ -36,6 +36,8 @@ class SGD(Optimizer):
         dampening: float | None = None,
         nesterov: bool = False,
     ):
+        if nesterov and momentum <= 0:
+            raise ValueError(f"[SGD] nesterov needs momentum above 0, got {momentum}.")
         super().__init__(
             params,
             lr=lr,

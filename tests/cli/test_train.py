@@ -188,11 +188,10 @@ def test_a_run_is_not_overwritten(digits_run, capsys):
     assert f"{folder} holds a run already; go on with --resume {folder}" in error
 
 
-def test_progress_on_a_terminal(tmp_path):
-    """Through a pseudo-terminal: a bar that is drawn over, and the same lines as without one."""
+def on_a_terminal(*arguments, folder) -> tuple[int, str]:
+    """The exit code of a command in a pseudo-terminal, and all that it showed there."""
     leader, follower = pty.openpty()
-    process = start("train", "digits", *QUICK, "--out", "run", folder=tmp_path,
-                    stdout=follower, stderr=follower)  # fmt: skip
+    process = start(*arguments, folder=folder, stdout=follower, stderr=follower)
     os.close(follower)
     shown = b""
     while select.select([leader], [], [], 60)[0]:
@@ -201,8 +200,21 @@ def test_progress_on_a_terminal(tmp_path):
         except OSError:  # the other end is closed
             break
     os.close(leader)
-    assert process.wait(timeout=60) == 0
-    text = shown.decode()
+    return process.wait(timeout=60), shown.decode()
+
+
+def test_an_error_on_a_terminal_stands_on_its_own_line(tmp_path):
+    """The bar of the steps before is taken away."""
+    options = ("--epochs", "1", "--lr", "1e30", "--out", "run")
+    code, text = on_a_terminal("train", "digits", *options, folder=tmp_path)
+    assert code == 1 and "epoch 1/1 [" in text
+    assert re.search(r"[\r\n]needle train: \[Trainer\] the loss is .*\r\n$", text)
+
+
+def test_progress_on_a_terminal(tmp_path):
+    """A bar that is drawn over, and the same lines as without one."""
+    code, text = on_a_terminal("train", "digits", *QUICK, "--out", "run", folder=tmp_path)
+    assert code == 0
     bars = re.findall(
         r"\repoch (\d)/3 \[(#*)(\.*)\] +(\d+)%  loss [\d.]+  accuracy [\d.]+%  [\d,]+/s  "
         r"\d+:\d\d left",

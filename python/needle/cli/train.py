@@ -148,18 +148,25 @@ def run_train(options: Namespace) -> int:
         flush=True,
     )
     try:
-        trainer.fit(settings.epochs, resume=bool(options.resume))
+        fit(trainer, settings.epochs, bool(options.resume))
         finish(run, settings, task, trainer)
     except KeyboardInterrupt as stop:
-        return interrupted(run, trainer, stop)
+        return interrupted(run, stop)
     return 0
 
 
-def interrupted(run: Run, trainer: Trainer, stop: KeyboardInterrupt) -> int:
+def fit(trainer: Trainer, epochs: int, resume: bool) -> None:
+    """Train; whatever ends it, what is said next starts on a line of its own."""
+    try:
+        trainer.fit(epochs, resume=resume)
+    finally:
+        for callback in trainer.callbacks:
+            if isinstance(callback, Progress):
+                callback.clear()
+
+
+def interrupted(run: Run, stop: KeyboardInterrupt) -> int:
     """Say how to go on; the exit code of a program that Ctrl-C ended."""
-    for callback in trainer.callbacks:
-        if isinstance(callback, Progress):
-            callback.clear()
     done = str(stop).partition(";")[0] if isinstance(stop, Interrupted) else "stopped"
     print(f"{done}. To go on: needle train --resume {run.folder}", flush=True)
     return 130

@@ -84,6 +84,33 @@ def test_shared_modules_and_parameters_appear_once():
     assert [n for n, _ in tied.named_parameters()] == ["0.weight", "0.bias", "1.bias"]
 
 
+class Child(nn.Module):
+    """A module that knows where it is."""
+
+    def __init__(self, parent):
+        self.parent = parent
+
+
+def test_a_child_that_knows_its_parent_renames_nothing():
+    model = nn.Module()
+    model.child = Child(model)
+    model.weight = nn.Parameter(ndl.ones(1))
+    assert [*model.state_dict()] == ["weight"]
+
+
+def test_a_shared_module_is_one_child_and_has_all_its_names():
+    layer = nn.Linear(2, 2)
+    chain = nn.Sequential(layer, nn.ReLU(), layer)
+    seen = []
+    chain.apply(seen.append)
+    assert seen == [layer, chain[1], chain] and chain.children() == [layer, chain[1]]
+    assert chain.get_submodule("2") is layer
+    chain.empty = [nn.Sequential()]
+    assert chain.get_submodule("empty.0") is chain.empty[0]
+    with pytest.raises(ValueError, match=r"\[get_submodule\] Sequential has no module '2.weight'"):
+        chain.get_submodule("2.weight")
+
+
 def test_containers():
     layers = nn.ModuleList([nn.Linear(2, 2)])
     layers.append(nn.ReLU()).extend([nn.Linear(2, 3)])

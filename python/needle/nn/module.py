@@ -110,10 +110,10 @@ class Module(Noted):
         return ((n, v) for n, v in self._named_items() if isinstance(v, Module))
 
     def _children(self) -> list[Module]:
-        return [child for _, child in self.named_children()]
+        return [*{id(child): child for _, child in self.named_children()}.values()]
 
     def children(self) -> list[Module]:
-        """Direct submodules."""
+        """Direct submodules, each once."""
         return self._children()
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
@@ -132,7 +132,7 @@ class Module(Noted):
 
     def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Every tensor of the tree once, in the order of the attributes."""
-        seen: set[int] = set()
+        seen = {id(self)}  # a child may refer to its parent
 
         def walk(prefix: str, module: Module) -> Iterator[tuple[str, Tensor]]:
             for name, value in module._named_items():
@@ -212,10 +212,10 @@ class Module(Noted):
 
     def get_submodule(self, name: str) -> Module:
         """The module at a path such as "blocks.2.fc1"; "" is this one."""
-        for path, module in self.named_modules():
-            if path == name:
-                return module
-        raise ValueError(f"[get_submodule] {type(self).__name__} has no module {name!r}.")
+        found = _at(self, name)
+        if found is None:
+            raise ValueError(f"[get_submodule] {type(self).__name__} has no module {name!r}.")
+        return found
 
     def register_buffer(self, name: str, tensor: Tensor | None) -> None:
         """The same as setting an attribute: a tensor that is no Parameter is a buffer."""
@@ -324,6 +324,18 @@ def named_leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         for i, item in enumerate(value):
             yield from named_leaves(f"{name}.{i}", item)
+
+
+def _at(module: Module, path: str) -> Module | None:
+    """The module at a path, one of the names that it has; names have dots in them too."""
+    if not path:
+        return module
+    for name, child in module.named_children():
+        within = f"{path}.".startswith(f"{name}.")
+        found = _at(child, path[len(name) + 1 :]) if within else None
+        if found is not None:
+            return found
+    return None
 
 
 def _check_numbers(own: dict[str, StateEntry], state: Mapping[str, Any]) -> None:

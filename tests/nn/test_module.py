@@ -430,6 +430,13 @@ def test_errors_of_the_model_itself():
 # Small layers -----------------------------------------------------------------------------------
 
 
+def test_unflatten():
+    x = sample(2, 6)
+    assert nn.Unflatten(1, (2, -1))(x).shape == nn.Unflatten(-1, (2, 3))(x).shape == (2, 2, 3)
+    with pytest.raises(ValueError, match="5 is out of range"):
+        nn.Unflatten(5, (2, 3))(x)
+
+
 def test_dropout_keeps_the_mean():
     x = ndl.ones(2000, 10)
     out = nn.Dropout(0.25)(x).numpy()

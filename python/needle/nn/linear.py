@@ -66,5 +66,4 @@ class Unflatten(Module):
         self.sizes = tuple(sizes)
 
     def forward(self, x: Tensor) -> Tensor:
-        axis = self.dim % x.ndim
-        return x.reshape((*x.shape[:axis], *self.sizes, *x.shape[axis + 1 :]))
+        return x.unflatten(self.dim, self.sizes)

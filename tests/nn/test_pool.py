@@ -40,6 +40,7 @@ MAX = [
     ("max_pool2d", (3, 6, 6), {"kernel_size": 2, "stride": 3}),
     ("max_pool3d", (2, 2, 4, 5, 4), {"kernel_size": 2, "stride": (1, 2, 2)}),
     ("max_pool3d", (1, 2, 4, 5, 4), {"kernel_size": 3, "padding": 1, "ceil_mode": True}),
+    ("max_pool2d", (2, 2, 2, 5), {"kernel_size": 3, "stride": 2, "ceil_mode": True}),
 ]  # fmt: skip
 
 AVERAGE = [
@@ -55,6 +56,8 @@ AVERAGE = [
     ("avg_pool2d", (2, 3, 6, 6), {"kernel_size": 3, "divisor_override": 4}),
     ("avg_pool2d", (3, 6, 6), {"kernel_size": 2, "stride": 3}),
     ("avg_pool3d", (2, 2, 4, 5, 4), {"kernel_size": 2, "stride": (1, 2, 2), "padding": 1}),
+    ("avg_pool1d", (2, 3, 1), {"kernel_size": 3, "ceil_mode": True}),
+    ("avg_pool2d", (2, 2, 2, 5), {"kernel_size": 3, "stride": 2, "ceil_mode": True}),
 ]  # fmt: skip
 
 ADAPTIVE = [

@@ -116,14 +116,14 @@ def _window(
                 f"{size} with dilation {dilation}."
             )
     window = Window(size, step, tuple((p, p) for p in around), dilation)
+    if ceil_mode:
+        pairs = tuple(
+            (p, p + _overhang(n + p, room, s))
+            for n, p, room, s in zip(spatial, around, window.room(spatial), step, strict=True)
+        )
+        window = Window(size, step, pairs, dilation)
     window.output(spatial, op)  # the user's error, before a kernel runs
-    if not ceil_mode:
-        return window
-    pairs = tuple(
-        (p, p + _overhang(n + p, room, s))
-        for n, p, room, s in zip(spatial, around, window.room(spatial), step, strict=True)
-    )
-    return Window(size, step, pairs, dilation)
+    return window
 
 
 def _overhang(end: int, room: int, step: int) -> int:

@@ -72,3 +72,12 @@ def test_the_norm_of_halves_has_room_for_squares(dtype: str) -> None:
     assert float(optim.clip_grad_norm_(w, 1.0)) == 500.0
     assert w.grad.dtype == dtype
     np.testing.assert_allclose(w.grad.astype("float32").numpy(), [0.6, 0.8], rtol=1e-2)
+
+
+def test_a_large_norm_leaves_something_of_halves() -> None:
+    """1 / ‖g‖ is less than the smallest float16 here."""
+    p = Tensor(np.zeros(1 << 16), dtype="float16")
+    p.grad = Tensor(np.full(1 << 16, 6e4), dtype="float16")
+    optim.clip_grad_norm_([p], 1.0)
+    assert p.grad.dtype == "float16"
+    np.testing.assert_allclose(p.grad.numpy(), 1 / 256, rtol=1e-3)

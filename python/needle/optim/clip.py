@@ -30,7 +30,9 @@ def clip_grad_norm_(
             )
         scale = (float(max_norm) / (total + 1e-6)).minimum(1.0)
         for p in owners:
-            p.grad = p.grad.detach() * scale.to(p.grad.device, p.grad.dtype)
+            g: Any = p.grad.detach()
+            # Halves are scaled in float32: the factor may be less than their smallest number.
+            p.grad = (g * scale.to(g.device, accumulator(g.dtype))).astype(g.dtype)
     norm: Tensor = total
     return norm
 

@@ -239,6 +239,12 @@ def test_mistakes_are_explained() -> None:
         optim.Adam(params, betas=(0.9, 1.0))
     with pytest.raises(ValueError, match=r"\[SGD\] nesterov needs momentum above 0"):
         optim.SGD(params, lr=0.1, nesterov=True)
+    with pytest.raises(ValueError, match="eps must be at least 0, got -1"):
+        optim.AdamW(params, eps=-1.0)
+    with pytest.raises(ValueError, match="initial_accumulator_value must be at least 0"):
+        optim.Adagrad(params, initial_accumulator_value=-1.0)
+    with pytest.raises(ValueError, match="lr_decay must be at least 0"):
+        optim.Adagrad([{"params": params, "lr_decay": float("nan")}])
     with pytest.raises(ValueError, match="adjust_lr_fn must be"):
         optim.Muon(params, adjust_lr_fn="none")
     with pytest.raises(ValueError, match="beta2_decay <= 0"):

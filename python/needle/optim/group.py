@@ -14,10 +14,20 @@ _BOUNDS = {
     "weight_decay": ("at least 0", lambda x: x >= 0),
     "momentum": ("at least 0", lambda x: x >= 0),
     "eps": ("at least 0", lambda x: x >= 0),
+    "lr_decay": ("at least 0", lambda x: x >= 0),
+    "initial_accumulator_value": ("at least 0", lambda x: x >= 0),
     "beta1": ("in [0, 1)", lambda x: 0 <= x < 1),
     "beta2": ("in [0, 1)", lambda x: 0 <= x < 1),
     "alpha": ("in [0, 1)", lambda x: 0 <= x < 1),
 }
+
+
+def _checked(name: str, value: Any) -> Any:
+    """The value, if it is within its bound; a pair of numbers (Adafactor's eps) has none."""
+    bound, holds = _BOUNDS.get(name, ("", lambda x: True))
+    if not isinstance(value, (tuple, list)) and not holds(value):
+        raise ValueError(f"[optim] {name} must be {bound}, got {value}.")
+    return value
 
 
 class ParamGroup(MutableMapping[str, Any]):
@@ -67,15 +77,12 @@ class ParamGroup(MutableMapping[str, Any]):
         if name == "betas":
             self["beta1"], self["beta2"] = value
         elif name in self._variable:
-            self._set_number(name, float(value))
+            self._set_number(name, _checked(name, float(value)))
         else:
-            self._plain[name] = value
+            self._plain[name] = _checked(name, value)
             changed()
 
     def _set_number(self, name: str, value: float) -> None:
-        bound, holds = _BOUNDS.get(name, ("", lambda x: True))
-        if not holds(value):
-            raise ValueError(f"[optim] {name} must be {bound}, got {value}.")
         if value != 0 and name not in self._used:
             self._used.add(name)
             changed()

@@ -231,3 +231,18 @@ def test_mistakes_are_explained() -> None:
         cycle.step()
     with pytest.raises(ValueError, match="after the last of total_steps=2"):
         cycle.step()
+
+
+def test_a_refused_step_counts_nothing() -> None:
+    optimizer = make_ours()
+    schedule = optim.StepLR(optimizer, 2)
+    optimizer.add_param_group({"params": [Tensor([1.0])]})
+    with pytest.raises(ValueError, match=r"\[StepLR\] .* 2 groups of parameters, now there are 3"):
+        schedule.step()
+    assert schedule.last_epoch == 0
+    cycle = optim.OneCycleLR(optimizer, 0.1, 1)
+    cycle.step()
+    before = cycle.get_last_lr()
+    with pytest.raises(ValueError, match="after the last"):
+        cycle.step()
+    assert cycle.last_epoch == 1 and cycle.get_last_lr() == before

@@ -45,13 +45,19 @@ class LRScheduler:
 
     def step(self) -> None:
         """Move to the next step."""
-        self.last_epoch += 1
-        groups = zip(self.optimizer.groups, self.base_lrs, strict=True)
-        for i, (group, base) in enumerate(groups):
-            group["lr"] = self._next(group["lr"], base, i)
+        groups, bases = self.optimizer.groups, self.base_lrs
+        if len(groups) != len(bases):
+            raise ValueError(
+                f"[{type(self).__name__}] the schedule began with {len(bases)} groups of "
+                f"parameters, now there are {len(groups)}; make a new one."
+            )
+        t = self.last_epoch + 1
+        rates = [self._rate(group["lr"], bases[i], t, i) for i, group in enumerate(groups)]
+        self.last_epoch = t
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
 
-    def _next(self, current: float, base: float, i: int) -> float:
-        t = self.last_epoch
+    def _rate(self, current: float, base: float, t: int, i: int) -> float:
         before = self.at(base, t - 1, i) if t > 0 else base
         now = self.at(base, t, i)
         return now if before in (0, current) else current * (now / before)

@@ -123,6 +123,19 @@ def test_causal_queries_see_the_extra_keys(extra, need_weights):
     assert_near(out, expected)
 
 
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_masks_of_both_kinds_keep_the_dtype(dtype, need_weights):
+    layer = nn.MultiheadAttention(E, H).to(dtype=dtype)
+    x = ndl.ones(T, B, E, dtype=dtype)
+    masks = {
+        "attn_mask": ndl.zeros(T, T, dtype=dtype),
+        "key_padding_mask": ndl.tensor(padding(B, T)),
+    }
+    out, _ = layer(x, x, x, need_weights=need_weights, **masks)
+    assert out.dtype == dtype
+
+
 def test_attention_dropout_is_only_for_training():
     layer = nn.MultiheadAttention(E, H, dropout=0.5)
     x = ndl.Tensor(draw(T, B, E))

@@ -195,7 +195,10 @@ class MultiheadAttention(Module):
             return None
         if all(m.dtype == "bool" for m in masks):
             return logical_not(reduce(logical_or, masks))
-        return reduce(add, (where(m, -math.inf, 0.0) if m.dtype == "bool" else m for m in masks))
+        hidden = [
+            where(m, -math.inf, 0.0).astype(q.dtype) if m.dtype == "bool" else m for m in masks
+        ]
+        return reduce(add, hidden)
 
     def extra_repr(self) -> str:
         return f"{self.embed_dim}, {self.num_heads}, dropout={self.dropout}"

@@ -223,8 +223,12 @@ class Trainer:
         """The loader's batches; one that cannot save its position skips those that were done."""
         if self._all_batches_done:  # stopped while validating
             return iter(())
-        knows_position = hasattr(self.train_loader, "state_dict")
-        return islice(self.train_loader, 0 if knows_position else self.batch, None)
+        loader: Any = self.train_loader
+        if not hasattr(loader, "state_dict"):
+            return islice(loader, self.batch, None)
+        if self.batch:  # stopped in this epoch
+            loader.load_state_dict(loader.state_dict())
+        return iter(loader)
 
     def _train_step(self, batch: Any) -> None:
         if self._compiled_step is not None:

@@ -280,6 +280,23 @@ def test_ctrl_c_without_a_folder():
         line_trainer(callbacks=[Stop(1)]).fit(1)
 
 
+def test_fit_after_ctrl_c_goes_on_in_the_same_epoch():
+    x = np.random.rand(40, 1).astype(np.float32)
+
+    def make(**options) -> Trainer:
+        loader = DataLoader(NDArrayDataset(x, 3 * x), 8, shuffle=True)
+        return line_trainer(loader=loader, **options)
+
+    whole, stopped = make(), make(callbacks=[Stop(7)])
+    np.random.seed(0)
+    whole.fit(3)
+    np.random.seed(0)
+    with pytest.raises(Interrupted):
+        stopped.fit(3)
+    stopped.fit(3)
+    assert stopped.step == 15 and weight(stopped) == weight(whole)
+
+
 def test_fit_outside_the_main_thread():
     trainer = line_trainer()
     thread = threading.Thread(target=trainer.fit, args=(1,))

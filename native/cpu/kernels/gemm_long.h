@@ -19,10 +19,14 @@ constexpr int64_t kPartDepth = 256;  // of k: the step above takes 239 us with 1
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kWorthParts = int64_t{1} << 22, kMostInParts = int64_t{1} << 26;
 
+inline bool has_long_sums(int64_t m, int64_t n, int64_t k) {
+  const int64_t work = m * n * k;
+  return k >= kLongSums * max_of(m, n) && work >= kWorthParts && work <= kMostInParts;
+}
+
 template <class T>
 bool has_long_sums(const Product<T>& p) {
-  const int64_t work = p.m * p.n * p.k;
-  return p.k >= kLongSums * max_of(p.m, p.n) && work >= kWorthParts && work <= kMostInParts;
+  return has_long_sums(p.m, p.n, p.k);
 }
 
 template <class T>

@@ -189,11 +189,12 @@ inline View left_factor(const OfOperands& o) {
 
 // Calls `multiply` with a product of floats that is computed tile by tile, and its epilogue (or
 // nullptr), while the prologue computes the left factor; false if that must be computed apart. Few
-// rows are, and those that are too long for a tile.
+// rows are, those that are too long for a tile, and those of products that are cut along k.
 template <class F>
 bool with_tiles(const OfOperands& o, const View& a, const F& multiply) {
   const bool is_thin = a.shape[0] <= kThinRows || a.shape[1] > kMostComputed / kThinRows;
   if (o.all[0]->ndim != 2 || is_thin || !o.writes_no_input()) return false;
+  if (has_long_sums(a.shape[0], o.b().shape[1], a.shape[1])) return false;
   const View* factors[kMaxProgramOperands + 1];
   o.list_factors(a, factors);
   if (o.then == nullptr) {

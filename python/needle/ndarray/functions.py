@@ -13,6 +13,7 @@ kernels without a copy.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any, NoReturn
 

@@ -184,3 +184,24 @@ def test_a_device_that_is_not_there_is_named(make):
         make([1.0], device=ndl.cuda())
     with pytest.raises(RuntimeError, match=r"\[cuda\(\)\] this device is not available"):
         NDArray([1.0]).to(ndl.cuda())
+
+
+@on_devices
+def test_operators_of_integers_lose_nothing(device):
+    """As those of tensors: types meet in one that holds both, and sums have room."""
+    small = ndl.tensor(np.array([44, 3], np.uint8), device=device).cached_data
+    whole = ndl.tensor(np.array([1, 2]), device=device).cached_data
+    halves = ndl.tensor(np.array([1.5, 2.5], np.float32), device=device).cached_data
+    assert (small == 300).tolist() == [False, False]
+    assert (whole + halves).tolist() == (halves + whole).tolist() == [2.5, 4.5]
+    assert (2 / whole).tolist() == [2.0, 1.0] and (whole * 2.5).tolist() == [2.5, 5.0]
+    assert (2 - whole).tolist() == [1, 0]
+    assert whole.exp().tolist() == pytest.approx(np.exp([1, 2]).tolist())
+    assert ndl.tensor(np.full(9, 100, np.int8), device=device).cached_data.sum().item() == 900
+    with pytest.raises(ValueError, match="300 does not fit into uint8"):
+        small + 300
+
+
+def test_arrays_are_not_iterated_over():
+    with pytest.raises(TypeError, match="'NDArray' object is not iterable"):
+        list(ndl.ones(3).cached_data)

@@ -24,7 +24,7 @@ from ..backend import (
     device_named,
     reference as numpy_kernels,
 )
-from ..dtype import DType, bfloat16, bool_, dtype_of, float32
+from ..dtype import DType, bfloat16, dtype_of, float32
 from . import layout
 from .layout import Shape
 
@@ -123,6 +123,8 @@ class NDArray(_native.ArrayBase):
         if not self.shape:
             raise TypeError("[len] a 0-d array has no length; use .item() for its value.")
         return self.shape[0]
+
+    __iter__ = None  # an index for every axis is needed, so Python's own protocol would not end
 
     def __repr__(self) -> str:
         return f"NDArray({self.numpy()}, device={self.device})"
@@ -301,88 +303,69 @@ class NDArray(_native.ArrayBase):
 
     # Arithmetic -----------------------------------------------------------------------------
 
-    def _binary(self, name: str, other: Any, dtype: DType | None = None) -> NDArray:
-        if isinstance(other, NDArray):
-            if other.shape != self.shape:
-                raise ValueError(
-                    f"[{name}] expected equal shapes, got {self.shape} and {other.shape}; "
-                    "use broadcast_to first."
-                )
-            other = other if other.dtype is self.dtype else other.astype(self.dtype)
-        else:
-            other = as_scalar(other, name)
-        out = empty(self.shape, dtype or self.dtype, self.device)
-        self.device.mod.binary(name, out, self, other)
-        return out
-
-    def _unary(self, name: str) -> NDArray:
-        out = empty(self.shape, self.dtype, self.device)
-        self.device.mod.unary(name, out, self)
-        return out
-
     def __add__(self, other: Any) -> NDArray:
-        return self._binary("add", other)
+        return _binary("add", self, other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> NDArray:
-        return self._binary("subtract", other)
+        return _binary("subtract", self, other)
 
     def __rsub__(self, other: Any) -> NDArray:
-        return self._unary("negative")._binary("add", other)
+        return _binary("subtract", other, self)
 
     def __mul__(self, other: Any) -> NDArray:
-        return self._binary("multiply", other)
+        return _binary("multiply", self, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> NDArray:
-        return self._binary("divide", other)
+        return _binary("divide", self, other)
 
     def __rtruediv__(self, other: Any) -> NDArray:
-        return self._binary("power", -1)._binary("multiply", other)
+        return _binary("divide", other, self)
 
     def __neg__(self) -> NDArray:
-        return self._unary("negative")
+        return _unary("negative", self)
 
     def __pow__(self, other: Any) -> NDArray:
-        return self._binary("power", other)
+        return _binary("power", self, other)
 
     def maximum(self, other: Any) -> NDArray:
         """The larger of both, element by element; NaN if either is."""
-        return self._binary("maximum", other)
+        return _binary("maximum", self, other)
 
     def __eq__(self, other: Any) -> NDArray:  # type: ignore[override]
-        return self._binary("equal", other, bool_)
+        return _binary("equal", self, other)
 
     def __ne__(self, other: Any) -> NDArray:  # type: ignore[override]
-        return self._binary("not_equal", other, bool_)
+        return _binary("not_equal", self, other)
 
     def __ge__(self, other: Any) -> NDArray:
-        return self._binary("greater_equal", other, bool_)
+        return _binary("greater_equal", self, other)
 
     def __gt__(self, other: Any) -> NDArray:
-        return self._binary("greater", other, bool_)
+        return _binary("greater", self, other)
 
     def __le__(self, other: Any) -> NDArray:
-        return self._binary("less_equal", other, bool_)
+        return _binary("less_equal", self, other)
 
     def __lt__(self, other: Any) -> NDArray:
-        return self._binary("less", other, bool_)
+        return _binary("less", self, other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def log(self) -> NDArray:
         """The natural logarithm."""
-        return self._unary("log")
+        return _unary("log", self)
 
     def exp(self) -> NDArray:
         """e to the power of each element."""
-        return self._unary("exp")
+        return _unary("exp", self)
 
     def tanh(self) -> NDArray:
         """The hyperbolic tangent."""
-        return self._unary("tanh")
+        return _unary("tanh", self)
 
     def __matmul__(self, other: NDArray) -> NDArray:
         """The product of two matrices."""
@@ -397,12 +380,12 @@ class NDArray(_native.ArrayBase):
     # Reductions and rearrangements -----------------------------------------------------------
 
     def _reduce(self, name: str, axis: Any, keepdims: bool) -> NDArray:
+        from . import functions
+
         if isinstance(axis, (tuple, list)) and not axis:
             raise ValueError(f"[{name}] expected an axis, got an empty sequence; use None for all.")
-        axes = layout.normalize_axes(axis, self.ndim, name)
-        kept = empty(layout.reduced_shape(self.shape, axes, True), self.dtype, self.device)
-        self.device.mod.reduce(name, kept, self)
-        return kept if keepdims else kept.reshape(layout.reduced_shape(self.shape, axes, False))
+        found: NDArray = functions.reduce(name, self, axis, keepdims)
+        return found
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> NDArray:
         """The sum over an axis, several, or (None) all."""
@@ -501,6 +484,25 @@ def from_device(a: NDArray) -> np.ndarray[Any, Any]:
     """A NumPy copy in storage form (bfloat16 as bits)."""
     values = a.numpy()
     return numpy_kernels.narrow(values) if a.dtype is bfloat16 else values
+
+
+def _binary(name: str, a: Any, b: Any) -> NDArray:
+    """An operator of two arrays of one shape, or an array and a number."""
+    from . import functions  # which build on arrays
+
+    if isinstance(a, NDArray) and isinstance(b, NDArray) and a.shape != b.shape:
+        raise ValueError(
+            f"[{name}] expected equal shapes, got {a.shape} and {b.shape}; use broadcast_to first."
+        )
+    found: NDArray = functions.binary(name, a, b)
+    return found
+
+
+def _unary(name: str, a: NDArray) -> NDArray:
+    from . import functions
+
+    found: NDArray = functions.unary(name, a)
+    return found
 
 
 def as_scalar(value: Any, op: str) -> Scalar:

@@ -240,8 +240,7 @@ class AffineNorm(_OverLastAxes, TensorOp):
         x, *affine = node.inputs
         op = AffineNormGradient(self.n_axes, self.eps, self.centred, self.weighted, self.shifted)
         op.statistics = self.statistics
-        found = op(out_grad, x, *affine[: self.weighted]).tuple()
-        return [fit(d, source) for d, source in zip(found, node.inputs, strict=True)]
+        return op(out_grad, x, *affine[: self.weighted]).tuple()
 
 
 class AffineNormGradient(_OverLastAxes, FusedTupleOp):

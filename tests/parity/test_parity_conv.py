@@ -1,5 +1,6 @@
 """Convolutions of a device against the reference: geometries, groups, dtypes and layouts."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from .operands import (
     mild,
     numbers,
     on_both,
+    storage_of,
     whole_memory,
 )
 
@@ -97,19 +99,26 @@ GEOMETRIES = [
 def check(device, kernel, geometry, dtype, layouts=(contiguous,) * 3):
     """Against the reference in float64 arithmetic, within the error of its sums."""
     out_shape, *in_shapes = geometry.operands(kernel)
-    inputs = [
-        Spec(mild(dtype, shape, i), dtype, layout)
-        for i, (shape, layout) in enumerate(zip(in_shapes, layouts[1:], strict=True))
-    ]
+    values = [mild(dtype, shape, i) for i, shape in enumerate(in_shapes)]
     out = blank(out_shape, dtype, layouts[0])
-    actual, expected = on_both(device, geometry.call(kernel), out, *inputs)
+
+    def results(of):
+        inputs = [Spec(of(v), dtype, layout) for v, layout in zip(values, layouts[1:], strict=True)]
+        return on_both(device, geometry.call(kernel), out, *inputs)
+
+    actual, expected = results(lambda v: v)
     about = f"{kernel} {dtype} {geometry} {[f.__name__ for f in layouts]}"
     if not dtype.is_floating:
         np.testing.assert_array_equal(actual, expected, about)
         return
-    sums = 4 * geometry.terms(kernel) * epsilon(float64 if dtype is float64 else float32)
-    bound = sums + epsilon(dtype) * np.abs(expected.astype(np.float64))
+    _, sizes = results(partial(_absolute, dtype=dtype))
+    sums = geometry.terms(kernel) * epsilon(float64 if dtype is float64 else float32)
+    bound = sums * sizes.astype(np.float64) + epsilon(dtype) * np.abs(expected.astype(np.float64))
     assert_near(actual, expected.astype(np.float64), bound, about)
+
+
+def _absolute(stored, dtype):
+    return storage_of(np.abs(numbers(stored, dtype)), dtype)
 
 
 @on_devices

@@ -172,6 +172,7 @@ class Trainer:
         resume=True first loads last.ndl if there is one."""
         if epochs < 1:
             raise ValueError(f"[Trainer] expected at least 1 epoch, got {epochs}.")
+        self._check_monitor()
         self.epochs = epochs
         if resume and self._checkpoint().exists():
             self.load()
@@ -198,6 +199,12 @@ class Trainer:
     def samples_per_second(self) -> float:
         """The speed of this epoch so far."""
         return self._means.count / max(self._seconds, 1e-9)
+
+    def _check_monitor(self) -> None:
+        parts = ["train"] if self.val_loader is None else ["train", "val"]
+        names = [f"{part}_{name}" for part in parts for name in ("loss", *self.metrics)]
+        if self.monitor not in names:
+            raise ValueError(f"[Trainer] monitor must be one of {names}, got {self.monitor!r}.")
 
     def _run_epoch(self) -> None:
         start = time.perf_counter() - self._seconds
@@ -284,10 +291,6 @@ class Trainer:
             "samples_per_second": round(self.samples_per_second, 1),
             **measured,
         }
-        if self.monitor not in record:
-            raise ValueError(
-                f"[Trainer] monitor must be one of {sorted(record)}, got {self.monitor!r}."
-            )
         value = record[self.monitor]
         self.history.append(record)
         if self.scheduler is not None and self.scheduler_per == "epoch":

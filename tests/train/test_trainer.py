@@ -128,8 +128,10 @@ def test_monitor():
     trainer.monitor, trainer.higher_is_better = "train_minus", True
     trainer.fit(2)
     assert trainer.best == max(r["train_minus"] for r in trainer.history)
-    with pytest.raises(ValueError, match=r"\[Trainer\] monitor must be one of .*got 'val_loss'"):
-        line_trainer(monitor="val_loss").fit(1)
+    mistyped = line_trainer(monitor="val_loss")
+    with pytest.raises(ValueError, match=r"must be one of \['train_loss'\], got 'val_loss'"):
+        mistyped.fit(1)
+    assert mistyped.step == 0, "nothing was trained in vain"
 
 
 def test_clipping():

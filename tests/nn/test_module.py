@@ -322,6 +322,20 @@ def test_to_takes_a_dtype_alone(dtype):
     assert Block().to(dtype).fc1.weight.dtype == "float64"
 
 
+def test_dtypes_by_pytorchs_names():
+    model = Block()
+    for name, dtype in (("double", "float64"), ("half", "float16"), ("bfloat16", "bfloat16"),
+                        ("float", "float32")):  # fmt: skip
+        assert getattr(model, name)() is model and model.fc1.weight.dtype == dtype
+
+
+def test_flatten_takes_any_axes():
+    x = ndl.ones(2, 3, 4, 5)
+    assert nn.Flatten(2)(x).shape == (2, 3, 20)
+    assert nn.Flatten(start_dim=0, end_dim=1)(x).shape == (6, 4, 5)
+    assert nn.Flatten()(ndl.ones(3)).shape == (3, 1)
+
+
 def test_to_takes_no_integers():
     model = Block()
     with pytest.raises(TypeError, match=r"\[Block\] weights stay floats, got int64"):

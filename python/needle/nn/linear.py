@@ -52,10 +52,16 @@ class Linear(Module):
 
 
 class Flatten(Module):
-    """(B, ...) -> (B, product of the rest)."""
+    """(B, ...) -> (B, product of the rest): the axes from start_dim to end_dim as one."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1):
+        self.start_dim = start_dim
+        self.end_dim = end_dim
 
     def forward(self, x: Tensor) -> Tensor:
-        return x.reshape((x.shape[0], -1 if x.size else 0))
+        if x.ndim == 1 and self.start_dim == 1:
+            return x.reshape((x.shape[0], 1))  # the course's: a batch of single numbers
+        return x.flatten(self.start_dim, self.end_dim)
 
 
 class Unflatten(Module):

@@ -279,6 +279,22 @@ class Module(Noted):
             _give_data(tensor, Tensor(tensor.detach(), device=device, dtype=target).cached_data)
         return self
 
+    def float(self: M) -> M:
+        """`to(dtype="float32")`."""
+        return self.to(dtype="float32")
+
+    def double(self: M) -> M:
+        """`to(dtype="float64")`."""
+        return self.to(dtype="float64")
+
+    def half(self: M) -> M:
+        """`to(dtype="float16")`."""
+        return self.to(dtype="float16")
+
+    def bfloat16(self: M) -> M:
+        """`to(dtype="bfloat16")`."""
+        return self.to(dtype="bfloat16")
+
     # Hooks ----------------------------------------------------------------------------------
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> Callable[[], None]:

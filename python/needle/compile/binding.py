@@ -242,6 +242,11 @@ class Binding:
         for i, slot in places:
             buffers[slot] = self._new(i)
             made.append((i, buffers[slot]))
+        # Before the program runs: it writes over data in place, also if it is interrupted. (And
+        # these tensors have just been looked at, so that they are in cache.)
+        stamp = autograd.next_stamp()
+        for tensor in self.trace.assigned:
+            tensor._replaced = stamp
         return made
 
     def _new(self, i: int) -> Any:
@@ -262,9 +267,6 @@ class Binding:
             grad = grad_of(output.target.owner)
             for position in output.given_as:
                 results[position] = grad
-        stamp = autograd.next_stamp()
-        for tensor in trace.assigned:
-            tensor._replaced = stamp
         for output in trace.mutated:
             for cell in output.target.cells:
                 autograd.after_write(cell.tensor())

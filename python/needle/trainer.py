@@ -239,7 +239,9 @@ class Trainer:
 
     def _train_step(self, batch: Any) -> None:
         if self._compiled_step is not None:
-            loss, output, target = self._compiled_step(batch)
+            # What the step reads from this object: when one of these changes, it is traced again.
+            settings = (self.model, self.optimizer, self.loss_fn, self.clip_norm)
+            loss, output, target = self._compiled_step(batch, settings)
             value = self._finite(loss)
         else:
             loss, output, target = self.compute(batch)
@@ -251,7 +253,8 @@ class Trainer:
         self.batch += 1
         self._means.add({"loss": value, **self._measure(output, target)}, target.shape[0])
 
-    def _whole_step(self, batch: Any) -> tuple[Tensor, Any, Tensor]:
+    def _whole_step(self, batch: Any, settings: Any) -> tuple[Tensor, Any, Tensor]:
+        """What is compiled, for these settings."""
         loss, output, target = self.compute(batch)
         self._update(loss)
         return loss, output, target

@@ -247,6 +247,27 @@ def test_compiled_steps_resume_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(p.numpy(), q.numpy())
 
 
+def test_compiled_steps_follow_changed_settings():
+    """A loss, a norm to clip to and an optimizer that are set between steps."""
+    found = []
+    for compiled in (False, True):
+        trainer = line_trainer(compile=compiled)
+        batch = next(iter(trainer.train_loader))
+        weights = []
+        for change in (
+            {},
+            {"clip_norm": 1e-2},
+            {"clip_norm": None, "optimizer": optim.SGD(trainer.model.parameters(), lr=0.02)},
+            {"loss_fn": lambda output, target: squares(output, target) * 3},
+        ):
+            for name, value in change.items():
+                setattr(trainer, name, value)
+            trainer._train_step(batch)
+            weights.append(weight(trainer))
+        found.append(weights)
+    assert found[1] == pytest.approx(found[0], rel=1e-5) and len(set(found[0])) == 4
+
+
 def test_a_compiled_step_that_diverges_is_told():
     trainer = line_trainer(lr=1e30, compile=True)
     with pytest.raises(Diverged, match=r"the loss is (inf|nan) at step [12]; lower the learning"):

@@ -302,10 +302,11 @@ class Binding:
             grad = Tensor.make_const(array)
             if isinstance(owner, Tensor):  # an array of NumPy's has none
                 set_grad(owner, grad)
+            if isinstance(target, Cell):  # as a result: see deliver
+                self.given[self.gradients.index(i)] = grad
+                return
             for position in output.given_as:
                 results[position] = grad
-            if isinstance(target, Cell):
-                self.given[self.gradients.index(i)] = grad
         elif isinstance(target, Cell):
             set_data(target.tensor(), array)
         elif output.kind == WRITTEN:

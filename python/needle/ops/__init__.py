@@ -188,8 +188,6 @@ from .reduce import (
     AllOf as AllOf,
     AnyOf as AnyOf,
     ArgReduce as ArgReduce,
-    CumProd as CumProd,
-    CumSum as CumSum,
     Extreme as Extreme,
     Max as Max,
     Mean as Mean,
@@ -203,8 +201,6 @@ from .reduce import (
     any as any,
     argmax as argmax,
     argmin as argmin,
-    cumprod as cumprod,
-    cumsum as cumsum,
     max as max,
     mean as mean,
     min as min,
@@ -216,6 +212,12 @@ from .reduce import (
     var as var,
 )
 from .resize import interpolate as interpolate
+from .running import (
+    CumProd as CumProd,
+    CumSum as CumSum,
+    cumprod as cumprod,
+    cumsum as cumsum,
+)
 from .softmax import (
     LogSoftmax as LogSoftmax,
     LogSumExp as LogSumExp,

@@ -19,6 +19,7 @@ from . import (
     movement,
     order,
     reduce,
+    running,
     torch_names,
     tuples,
     unary,
@@ -110,9 +111,9 @@ for function in (
     *(getattr(unary, name) for name in unary.__all__ if name.islower()),  # not the classes
     compare.logical_not, compare.isnan, compare.isinf, compare.isfinite, compare.maximum,
     compare.minimum,
-    # reduce.py, softmax.py
+    # reduce.py, running.py, softmax.py
     reduce.mean, reduce.var, reduce.std, reduce.max, reduce.min, reduce.prod, reduce.any,
-    reduce.all, reduce.argmax, reduce.argmin, reduce.cumsum, reduce.cumprod, reduce.norm,
+    reduce.all, reduce.argmax, reduce.argmin, running.cumsum, running.cumprod, reduce.norm,
     logsumexp, logsoftmax, softmax,
     # movement.py, joining.py
     movement.reshape, movement.flatten, movement.squeeze, movement.expand_dims,

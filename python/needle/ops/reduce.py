@@ -1,4 +1,4 @@
-"""Reductions over axes, and running sums and products.
+"""Reductions over axes.
 
 Every function takes its axes as `axes`, `axis` or `dim`: an int, several, negative ones from the
 end, None for all. Integers sum to int64 and average to float64. In the formulas i runs over the
@@ -17,11 +17,11 @@ from ..backend.program import Value, program
 from ..dtype import DType, dtype_of, float64, widened
 from ..ndarray import functions as F, layout
 from .arithmetic import divide
-from .common import Scalar, check_tensor, fit, one_of, reporting_as, zeros_like
+from .common import check_tensor, fit, one_of, reporting_as, zeros_like
 from .compare import equal, not_equal, where
 from .elementwise import astype
-from .joining import Pad, piece
-from .movement import flip, inverse_order
+from .movement import inverse_order
+from .running import cumprod, shifted
 
 Axes = int | Sequence[int] | None
 
@@ -314,84 +314,7 @@ any = over_axes(AnyOf, "any", "Is any element true (not zero)?")
 all = over_axes(AllOf, "all", "Is every element true (not zero)?")
 
 
-# Products and running totals ----------------------------------------------------------------------
-
-
-def shifted(x: Tensor, axis: int, by: int, fill: Scalar) -> Any:
-    """x moved by |by| <= size places, to higher positions when by > 0; `fill` moves in."""
-    n = x.shape[axis]
-    kept = piece(x, axis, 0, n - by) if by > 0 else piece(x, axis, -by, n)
-    widths = [(0, 0)] * x.ndim
-    widths[axis] = (by, 0) if by > 0 else (0, -by)
-    return Pad(tuple(widths), fill)(kept)
-
-
-class CumSum(TensorOp):
-    """y_k = Σ_{i ≤ k} x_i,  dx_i = Σ_{k ≥ i} dy_k"""
-
-    linear = True
-
-    def __init__(self, axis: int):
-        self.axis = axis
-
-    def compute(self, a: Any) -> Any:
-        return F.scan("cumsum", a, self.axis)
-
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x: Any = node.inputs[0]
-        backwards = cumsum(flip(out_grad, self.axis), self.axis)
-        return fit(flip(backwards, self.axis), x)
-
-
-def _scanned(op: str, a: Tensor, *given: int | None) -> tuple[Any, int]:
-    """The tensor and the axis to run along: the flattened tensor when none was named."""
-    axis = one_of(op, *given)
-    x: Any = check_tensor(op, a)
-    if axis is None:
-        return x.reshape(x.size), 0
-    return x, layout.normalize_axis(axis, x.ndim, op)
-
-
-def cumsum(
-    a: Tensor, axis: int | None = None, *, axes: int | None = None, dim: int | None = None
-) -> Tensor:
-    """Running sums along an axis (None: of the flattened tensor)."""
-    x, along = _scanned("cumsum", a, axes, axis, dim)
-    return CumSum(along)(x)
-
-
-class CumProd(TensorOp):
-    """y_k = Π_{i ≤ k} x_i,  dx_i = y_{i-1} s_i  with  s_i = dy_i + x_{i+1} s_{i+1}
-
-    No division, so zeros are ordinary. The recurrence is solved by doubling: after step d, s_i
-    covers dy_i ... dy_{i+d-1}, and a_i = x_{i+1} ... x_{i+d} carries what lies beyond.
-    """
-
-    def __init__(self, axis: int):
-        self.axis = axis
-
-    def compute(self, a: Any) -> Any:
-        return F.scan("cumprod", a, self.axis)
-
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x: Any = node.inputs[0]
-        axis, n = self.axis, x.shape[self.axis]
-        if x.size == 0:
-            return zeros_like(x)
-        s, a, step = out_grad, shifted(x, axis, -1, 0), 1
-        while step < n:
-            s = s + a * shifted(s, axis, -step, 0)
-            a = a * shifted(a, axis, -step, 0)
-            step *= 2
-        return fit(shifted(node, axis, 1, 1) * s, x)
-
-
-def cumprod(
-    a: Tensor, axis: int | None = None, *, axes: int | None = None, dim: int | None = None
-) -> Tensor:
-    """Running products along an axis (None: of the flattened tensor)."""
-    x, along = _scanned("cumprod", a, axes, axis, dim)
-    return CumProd(along)(x)
+# Products -----------------------------------------------------------------------------------------
 
 
 class Prod(Reduction):

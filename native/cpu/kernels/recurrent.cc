@@ -131,7 +131,11 @@ class GatePanels {
       for (int64_t i = 0; units < kUnits && i < kWidth; ++i) to[i] = 0;
       for (int64_t gate = 0; gate < Cell::kGates; ++gate) {
         const char* const from = w.at(0, k) + (gate * size_ + unit) * w.col;
-        w.source.load(to + gate * kUnits, from, w.col, units);
+        if (w.is_plain() && units == kUnits) {
+          __builtin_memcpy(to + gate * kUnits, from, kUnits * kSize);
+        } else {
+          w.source.load(to + gate * kUnits, from, w.col, units);
+        }
       }
     }
   }

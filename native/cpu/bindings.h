@@ -38,7 +38,8 @@ const ArrayFields* array_fields(nb::handle object);
 // What NodeBase, the base class of values in the graph, holds.
 struct NodeFields {
   PyObject_HEAD PyObject *op, *inputs, *cached_data, *requires_grad, *grad;
-  long long stamp;  // 0 until the fields are set
+  long long stamp;     // 0 until the fields are set
+  long long replaced;  // the stamp of when it was last given other data
 };
 
 // The fields of a node; null for an object of another class.

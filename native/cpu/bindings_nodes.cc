@@ -180,6 +180,20 @@ PyObject* watch_nodes(PyObject*, PyObject* callback) {
 }
 
 PyObject* next_stamp(PyObject*, PyObject*) { return PyLong_FromLongLong(++last_stamp); }
+// note_replaced(nodes): the nodes are given other data now.
+PyObject* note_replaced(PyObject*, PyObject* nodes) {
+  return guarded([=]() -> PyObject* {
+    if (!PyList_Check(nodes)) raise_type({"note_replaced", nullptr}, "expected a list");
+    ++last_stamp;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes); ++i) {
+      NodeFields* const node = node_fields(PyList_GET_ITEM(nodes, i));
+      if (node == nullptr) raise_type({"note_replaced", nullptr}, "expected tensors");
+      node->replaced = last_stamp;
+    }
+    Py_RETURN_NONE;
+  });
+}
+
 PyObject* count_nodes(PyObject*, PyObject*) { return PyLong_FromLongLong(live_nodes); }
 
 PyTypeObject* make_node_type(nb::handle base) {
@@ -190,6 +204,7 @@ PyTypeObject* make_node_type(nb::handle base) {
       {"requires_grad", T_OBJECT_EX, offsetof(NodeFields, requires_grad), 0, nullptr},
       {"grad", T_OBJECT_EX, offsetof(NodeFields, grad), 0, nullptr},
       {"_stamp", T_LONGLONG, offsetof(NodeFields, stamp), 0, nullptr},
+      {"_replaced", T_LONGLONG, offsetof(NodeFields, replaced), 0, nullptr},
       {}};
   static PyGetSetDef facts[] = {{"shape", get_shape, nullptr, nullptr, nullptr},
                                 {"dtype", get_dtype, nullptr, nullptr, nullptr},
@@ -223,6 +238,7 @@ void bind_nodes(nb::module_& m) {
       fast_method("make_node", make_node),
       fast_method("apply", apply),
       {"next_stamp", next_stamp, METH_NOARGS, nullptr},
+      {"note_replaced", note_replaced, METH_O, nullptr},
       {"count_nodes", count_nodes, METH_NOARGS, nullptr},
       {"watch_nodes", watch_nodes, METH_O, nullptr},
       {"set_grad_enabled", set_grad_enabled, METH_O, nullptr},

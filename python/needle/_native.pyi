@@ -277,6 +277,7 @@ class NodeBase(BufferExporter):
     requires_grad: bool
     grad: Any
     _stamp: int
+    _replaced: int
     shape: tuple[int, ...]
     dtype: Any
 
@@ -335,6 +336,9 @@ def walk_back(
 
 def next_stamp() -> int:
     """The next number in the order in which nodes are made."""
+
+def note_replaced(nodes: list[Any], /) -> None:
+    """Note that the nodes are given other data now, in `_replaced`."""
 
 def count_nodes() -> int:
     """How many nodes there are now."""

@@ -82,7 +82,6 @@ class Value(_native.NodeBase):
     num_outputs = 1
     _abstract: Any = None  # stands for the data in lazy mode: shape and dtype, no elements
     _hooks: dict[object, Callable[[Any], Any]] | None = None
-    _replaced = 0  # when `x.data = ...` last gave it other data
 
     @classmethod
     def make_const(cls, data: Any, requires_grad: bool = False) -> Any:
@@ -152,7 +151,7 @@ def _restore(cls: type[Value], data: Any, requires_grad: bool, attributes: dict[
     return value
 
 
-_NOT_COPIED = ("_hooks", "_abstract", "_replaced")
+_NOT_COPIED = ("_hooks", "_abstract")
 
 
 def _own_attributes(value: Value) -> dict[str, Any]:

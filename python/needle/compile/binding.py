@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from .. import autograd
-from .._native import empty as empty_buffer, hold_arrays, take_gradients, take_homes
+from .._native import (
+    empty as empty_buffer,
+    hold_arrays,
+    note_replaced,
+    take_gradients,
+    take_homes,
+)
 from ..autograd import Tensor, TensorOp, TensorTuple
 from ..dtype import int64
 from ..ndarray import mutation
@@ -242,11 +248,8 @@ class Binding:
         for i, slot in places:
             buffers[slot] = self._new(i)
             made.append((i, buffers[slot]))
-        # Before the program runs: it writes over data in place, also if it is interrupted. (And
-        # these tensors have just been looked at, so that they are in cache.)
-        stamp = autograd.next_stamp()
-        for tensor in self.trace.assigned:
-            tensor._replaced = stamp
+        # Before the program runs: it writes over data in place, also if it is interrupted.
+        note_replaced(self.trace.assigned)
         return made
 
     def _new(self, i: int) -> Any:

@@ -103,6 +103,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
 
 TUPLE_METHODS: dict[str, Callable[..., Any]] = {
     "__getitem__": tuples.get_item,
+    "tuple": tuples.elements,
     "__add__": tuples.add_tuples,
 }
 

@@ -78,11 +78,11 @@ class PartialTuple(TensorTuple):
 
     def complete(self) -> TensorTuple:
         """With zeros where nothing was given."""
-        elements = (
-            self.parts[i] if i in self.parts else _zeros(tuple_get_item(self.whole, i))
+        elements = [
+            self.parts[i] if i in self.parts else _zeros(self.whole, i)
             for i in range(len(self.whole))
-        )
-        return make_tuple(*elements)
+        ]
+        return MakeTensorTuple()(*elements)
 
     def _shape_data(self) -> Any:
         return self.whole._shape_data()
@@ -91,12 +91,12 @@ class PartialTuple(TensorTuple):
         return self.complete().realize_cached_data()
 
 
-def _zeros(x: Tensor) -> Tensor:
-    """Zeros of x's shape that take no memory: one element, broadcast."""
-    if x.cached_data is None:
-        return zeros_like(x)
-    zero = F.full_like(x.cached_data, 0, shape=())
-    zeros: Tensor = Tensor.make_const(F.broadcast_to(zero, x.shape))
+def _zeros(value: TensorTuple, index: int) -> Tensor:
+    """Zeros like an element that take no memory: one number, broadcast."""
+    if value.cached_data is None:
+        return zeros_like(tuple_get_item(value, index))
+    x = value.cached_data[index]
+    zeros: Tensor = Tensor.make_const(F.broadcast_to(F.full_like(x, 0, shape=()), x.shape))
     return zeros
 
 
@@ -111,6 +111,17 @@ def add_tuples(a: TensorTuple, b: TensorTuple) -> TensorTuple:
             parts[i] = add(parts[i], part) if i in parts else part
         return PartialTuple.of(parts, a.whole)
     return make_tuple(*(x + y for x, y in zip(a.tuple(), b.tuple(), strict=True)))
+
+
+def elements(value: TensorTuple) -> tuple[Any, ...]:
+    """The elements as a Python tuple of tensors."""
+    if isinstance(value, PartialTuple):
+        value = value.complete()
+    if isinstance(value.op, MakeTensorTuple):
+        return tuple(value.inputs)
+    if value.op is None and value.cached_data is not None and not value.requires_grad:
+        return tuple([Tensor.make_const(data) for data in value.cached_data])
+    return tuple([TupleGetItem(i)(value) for i in range(len(value))])
 
 
 def get_item(value: TensorTuple, index: int | slice) -> Any:

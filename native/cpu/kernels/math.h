@@ -102,12 +102,12 @@ NEEDLE_INLINE F clamped(F x, float least, float most) {  // NaN stays NaN
   return at_least(at_most(x, most), least);
 }
 
-// (e^r - 1) for |r| <= ln(2) / 2.
+// (e^r - 1) for |r| <= ln(2) / 2, off by at most 0.06 ulp of e^r.
 template <Single F>
 NEEDLE_INLINE F exp_near_0(F r) {
   const F squared = r * r;
-  const F p = polynomial_by_parity(r, squared, 5.000000000e-01f, 1.666666567e-01f, 4.166629165e-02f,
-                                   8.333498612e-03f, 1.394486870e-03f, 1.979014050e-04f);
+  const F p = polynomial_by_parity(r, squared, 4.9999994e-1f, 1.66665211e-1f, 4.1668389e-2f,
+                                   8.36874545e-3f, 1.38145383e-3f);
   return fma(p, squared, r);
 }
 

@@ -28,10 +28,8 @@ static inline Reduced by_log2(f32 x) {
 // e^r - 1, even and odd powers side by side
 static inline f32 exp_near_0(f32 r) {
   const f32 squared = r * r;
-  const f32 odd =
-      fmaf(fmaf(1.979014050e-04f, squared, 8.333498612e-03f), squared, 1.666666567e-01f);
-  const f32 even =
-      fmaf(fmaf(1.394486870e-03f, squared, 4.166629165e-02f), squared, 5.000000000e-01f);
+  const f32 odd = fmaf(8.36874545e-3f, squared, 1.66665211e-1f);
+  const f32 even = fmaf(fmaf(1.38145383e-3f, squared, 4.1668389e-2f), squared, 4.9999994e-1f);
   return fmaf(fmaf(odd, r, even), squared, r);
 }
 

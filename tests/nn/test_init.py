@@ -78,6 +78,15 @@ def test_applied_to_a_model():
     assert len(model.parameters()) == 4
 
 
+def test_values_go_into_the_weights_memory():
+    layer = nn.Linear(3, 4)
+    nn.init.constant_(layer.weight.data, 2.0)
+    nn.init.ones_(layer.weight[0])
+    assert layer.weight.numpy().tolist() == [[1.0] * 4, [2.0] * 4, [2.0] * 4]
+    result = layer.weight * 3
+    assert nn.init.zeros_(result).numpy().any() == np.False_ and layer.weight.numpy().all()
+
+
 def test_gains_are_pytorchs():
     for name in (*nn.init.GAINS, "leaky_relu"):
         assert nn.init.calculate_gain(name) == pytest.approx(torch.nn.init.calculate_gain(name))

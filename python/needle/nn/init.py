@@ -10,13 +10,14 @@ import math
 from typing import Any
 
 from .. import init
-from ..autograd import Tensor
+from ..autograd import Tensor, no_grad
 
 GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
 
 
 def _give(weight: Tensor, values: Tensor) -> Tensor:
-    weight.data = values
+    with no_grad():
+        weight[...] = values  # into its memory, as it may be a view: `layer.weight.data`
     return weight
 
 

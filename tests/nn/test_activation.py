@@ -51,6 +51,29 @@ def test_function(name, options, dtype, device):
     compare_functions(name, options, 3 * draw(4, 6), dtype, device)
 
 
+IN_PLACE = "ReLU ReLU6 ELU SELU LeakyReLU Hardtanh Hardsigmoid Hardswish SiLU Mish".split()
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_inplace_is_taken_and_leaves_the_input_alone(name):
+    x = ndl.tensor(3 * draw(4, 6), requires_grad=True)
+    function = getattr(F, {"LeakyReLU": "leaky_relu"}.get(name, name.lower()))
+    for y in (getattr(nn, name)(inplace=True)(x * 1), function(x * 1, inplace=True)):
+        np.testing.assert_array_equal(y.numpy(), getattr(nn, name)()(x).numpy())
+    kept = x * 1
+    function(kept, inplace=True)
+    np.testing.assert_array_equal(kept.numpy(), x.numpy())
+    assert repr(getattr(nn, name)(inplace=True)) == repr(getattr(nn, name)())
+
+
+def test_inplace_by_position():
+    x = ndl.tensor(draw(4, 6))
+    assert nn.ReLU(True)(x).min().item() == 0
+    assert nn.LeakyReLU(0.2, True).negative_slope == 0.2 and nn.ELU(0.5, True).alpha == 0.5
+    assert nn.Dropout(0.25, True).p == 0.25 and nn.Dropout2d(0.25, inplace=True).p == 0.25
+    assert F.dropout(x, 0.5, False, True) is x
+
+
 @functions
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision(name, options, dtype):

@@ -15,14 +15,21 @@ class _Activation(Module):
         return ", ".join(f"{name}={value!r}" for name, value in settings)
 
 
-class ReLU(_Activation):
+class _InPlace(_Activation):
+    """`inplace` is for PyTorch's scripts, and changes nothing: the result has its own memory."""
+
+    def __init__(self, inplace: bool = False):
+        pass
+
+
+class ReLU(_InPlace):
     """max(x, 0)"""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(x)
 
 
-class ReLU6(_Activation):
+class ReLU6(_InPlace):
     """min(max(x, 0), 6)"""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -60,14 +67,14 @@ class GELU(_Activation):
         return F.gelu(x, self.approximate)
 
 
-class SiLU(_Activation):
+class SiLU(_InPlace):
     """x σ(x)"""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.silu(x)
 
 
-class Mish(_Activation):
+class Mish(_InPlace):
     """x tanh(ln(1 + e^x))"""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -95,14 +102,14 @@ class Softsign(_Activation):
 class ELU(_Activation):
     """x where x > 0, else alpha (e^x - 1)"""
 
-    def __init__(self, alpha: float = 1.0):
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
         self.alpha = alpha
 
     def forward(self, x: Tensor) -> Tensor:
         return F.elu(x, self.alpha)
 
 
-class SELU(_Activation):
+class SELU(_InPlace):
     """ELU scaled so that deep networks keep mean 0 and variance 1"""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -112,7 +119,7 @@ class SELU(_Activation):
 class LeakyReLU(_Activation):
     """x where x > 0, else negative_slope x"""
 
-    def __init__(self, negative_slope: float = 0.01):
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
         self.negative_slope = negative_slope
 
     def forward(self, x: Tensor) -> Tensor:
@@ -122,7 +129,7 @@ class LeakyReLU(_Activation):
 class Hardtanh(_Activation):
     """x between two bounds, else the bound"""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0):
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
         self.min_val = min_val
         self.max_val = max_val
 
@@ -130,14 +137,14 @@ class Hardtanh(_Activation):
         return F.hardtanh(x, self.min_val, self.max_val)
 
 
-class Hardsigmoid(_Activation):
+class Hardsigmoid(_InPlace):
     """x / 6 + 1/2, between 0 and 1"""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.hardsigmoid(x)
 
 
-class Hardswish(_Activation):
+class Hardswish(_InPlace):
     """0 up to -3, x from 3 on, x (x + 3) / 6 between"""
 
     def forward(self, x: Tensor) -> Tensor:

@@ -8,9 +8,11 @@ from .module import Module
 
 
 class Dropout(Module):
-    """Each element is zero with probability p, else x / (1 - p); the identity in eval mode."""
+    """Each element is zero with probability p, else x / (1 - p); the identity in eval mode.
 
-    def __init__(self, p: float = 0.5):
+    `inplace` changes nothing."""
+
+    def __init__(self, p: float = 0.5, inplace: bool = False):
         if not 0 <= p <= 1:
             raise ValueError(f"[Dropout] expected a probability between 0 and 1, got p={p}.")
         self.p = p

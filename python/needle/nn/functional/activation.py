@@ -1,4 +1,7 @@
-"""Activation functions."""
+"""Activation functions.
+
+`inplace` is for PyTorch's scripts, and changes nothing: the result has its own memory.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from ...ops import chunk, logsoftmax, sigmoid, softmax as _softmax, tanh, where
 from ...ops.activation import (
     gelu as gelu,
     leaky_relu as _leaky_relu,
-    silu as silu,
+    silu as _silu,
     softplus as softplus,
 )
 
@@ -17,48 +20,55 @@ SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al., 2017
 SELU_SCALE = 1.0507009873554804934193349852946
 
 
-def relu(input: Tensor) -> Tensor:
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0)"""
     return input.relu()
 
 
-def relu6(input: Tensor) -> Tensor:
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x, 0), 6); the derivative at both ends is 0."""
     return hardtanh(input, 0.0, 6.0)
 
 
-def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
     """x between two bounds, else the bound."""
     inside = (input > min_val) & (input < max_val)
     return where(inside, input, input.detach().clip(min_val, max_val))
 
 
-def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, else alpha (e^x - 1)"""
     return where(input > 0, input, input.clip(max=0).expm1() * alpha)
 
 
-def selu(input: Tensor) -> Tensor:
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """elu scaled so that deep networks keep mean 0 and variance 1"""
     return elu(input, SELU_ALPHA) * SELU_SCALE
 
 
-def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where x > 0, else negative_slope x"""
     return _leaky_relu(input, negative_slope)
 
 
-def mish(input: Tensor) -> Tensor:
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x σ(x)"""
+    return _silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x tanh(ln(1 + e^x))"""
     return input * softplus(input).tanh()
 
 
-def hardsigmoid(input: Tensor) -> Tensor:
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """x / 6 + 1/2, between 0 and 1"""
     return hardtanh(input, -3.0, 3.0) / 6 + 0.5
 
 
-def hardswish(input: Tensor) -> Tensor:
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """0 up to -3, x from 3 on, x (x + 3) / 6 between"""
     middle = where(input < 3, input * (input + 3) / 6, input)
     return where(input <= -3, 0.0, middle)

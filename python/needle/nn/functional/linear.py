@@ -64,8 +64,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def dropout(
-    input: Tensor, p: float = 0.5, training: bool = True, *, mask_shape: Sequence[int] | None = None
-) -> Tensor:
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *,
+    mask_shape: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
     """Each element is zero with probability p, else x / (1 - p); x itself when not training.
 
     One number is drawn for each element of mask_shape (by default x's shape), which broadcasts."""

@@ -232,6 +232,11 @@ def where(cond: Any, a: Any, b: Any) -> Tensor:
     like = next((x for x in (a, b, cond) if isinstance(x, Tensor)), None)
     if like is None:
         raise TypeError("[where] expected at least one Tensor among cond, a and b.")
+    if isinstance(cond, bool):
+        raise TypeError(
+            f"[where] expected a tensor of bools, got {cond}; a == b compares objects here: "
+            "use a.eq(b)."
+        )
     if is_scalar(a) and is_scalar(b):
         number = float(a) if isinstance(a, float) or isinstance(b, float) else a
         first = constant(number, like, "where") if like is not cond else _number(number, like)

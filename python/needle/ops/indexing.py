@@ -368,11 +368,6 @@ def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
 @reporting_as("masked_fill")
 def masked_fill(x: Tensor, mask: Any, value: Scalar | Tensor) -> Tensor:
     """value where the mask is true, else x."""
-    if isinstance(mask, bool):
-        raise TypeError(
-            f"[masked_fill] expected a tensor of bools, got {mask}; a == b compares objects here: "
-            "use a.eq(b)."
-        )
     return where(mask, value, check_tensor("masked_fill", x))
 
 

@@ -52,6 +52,14 @@ def data_of(page):
     return json.loads(found[1].replace("<\\/", "</"))
 
 
+def test_a_page_with_no_place_to_go_is_refused_before_the_script_runs(tmp_path, capsys):
+    script = tmp_path / "train.py"
+    script.write_text("raise SystemExit('ran')")
+    for out in (tmp_path / "none" / "page.html", tmp_path):
+        message = refused(call(capsys, "explain", str(script), "--out", str(out)))
+        assert message.startswith(f"needle explain: --out {out}: expected a file")
+
+
 def test_the_page_has_graphs_kernels_and_memory(page):
     (function,) = data_of(page)
     assert function["name"] == "training_step, 3 calls"

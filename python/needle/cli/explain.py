@@ -74,6 +74,9 @@ def train_steps(name: str, steps: int = 3) -> None:
 
 def run_explain(options: Namespace) -> int:
     """The command; its exit code."""
+    out = Path(options.out)
+    if out.is_dir() or not out.parent.is_dir():
+        raise UsageError(f"--out {out}: expected a file in a folder that exists")
     watch = Watch()
     function.watch = watch
     try:
@@ -91,7 +94,7 @@ def run_explain(options: Namespace) -> int:
         for kernel, time in zip(kernels, seconds, strict=True):
             kernel.seconds = time
         functions.append((f"{name}, {calls} call{'s' if calls > 1 else ''}", program, kernels))
-    Path(options.out).write_text(page(functions), encoding="utf-8")
+    out.write_text(page(functions), encoding="utf-8")
     plural = "" if len(functions) == 1 else "s"
-    print(f"wrote {options.out}: {len(functions)} compiled program{plural}")
+    print(f"wrote {out}: {len(functions)} compiled program{plural}")
     return 0

@@ -63,6 +63,25 @@ def test_items_of_a_plain_sequence_are_collated():
     np.testing.assert_array_equal(batch["label"].numpy(), [0, 1, 2])
 
 
+def test_text_and_none_stay_as_they_are():
+    items = [{"name": f"cat{i}.png", "label": i, "box": (i, "px")} for i in range(2)]
+    batch = next(iter(DataLoader(items, 2)))
+    assert batch["name"] == ("cat0.png", "cat1.png")
+    assert batch["box"][1] == ("px", "px") and batch["label"].numpy().tolist() == [0, 1]
+    made = DataLoader(items, 2, collate=lambda items: ([x["label"] for x in items], "text", None))
+    labels, text, nothing = next(iter(made))
+    assert [x.item() for x in labels] == [0, 1] and text == "text" and nothing is None
+
+
+def test_collate_fn_is_another_name_of_collate():
+    items = np.arange(4)
+    for name in ("collate", "collate_fn"):
+        loader = DataLoader(items, 2, **{name: lambda items: np.stack(items) * 10})
+        assert [x.numpy().tolist() for x in loader] == [[0, 10], [20, 30]]
+    with pytest.raises(TypeError, match=r"\[DataLoader\] give one of collate and collate_fn"):
+        DataLoader(items, collate=list, collate_fn=list)
+
+
 def test_own_dataset_needs_only_single_items():
     class Squares(ndl.data.Dataset):
         def __len__(self):

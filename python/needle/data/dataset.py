@@ -84,12 +84,14 @@ class NDArrayDataset(ArrayBacked):
 
 
 def collate(items: Sequence[Any]) -> Any:
-    """Items stacked field by field: tuples, lists and dicts of arrays and numbers."""
+    """Items stacked field by field: tuples, lists and dicts of arrays and numbers. Text stays."""
     first = items[0]
     if isinstance(first, dict):
         return {key: collate([item[key] for item in items]) for key in first}
     if isinstance(first, (tuple, list)):
         return tuple(collate(list(field)) for field in zip(*items, strict=True))
+    if isinstance(first, str):
+        return tuple(items)
     try:
         return np.stack([np.asarray(item) for item in items])
     except ValueError:

@@ -51,7 +51,7 @@ class DataLoader:
     shuffle       draw np.random.permutation(n) at the start of each pass (the course's rule)
     sampler       indices to use instead: RandomSampler(n, seed), or any iterable of numbers
     drop_last     leave out a short last batch
-    collate       make a batch from a list of items, instead of stacking them
+    collate       make a batch from a list of items, instead of stacking them; also collate_fn
     prefetch      how many batches a background thread reads ahead; transforms and their random
                   draws still happen when a batch is asked for, in the same order as without
     device        where the tensors go
@@ -66,6 +66,7 @@ class DataLoader:
         sampler: Iterable[int] | None = None,
         drop_last: bool = False,
         collate: Callable[[list[Any]], Any] | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
         prefetch: int = 0,
         device: Any = None,
     ):
@@ -75,6 +76,8 @@ class DataLoader:
             raise ValueError("[DataLoader] expected shuffle or a sampler, got both.")
         if (shuffle or sampler is not None) and isinstance(dataset, IterableDataset):
             raise ValueError("[DataLoader] shuffle and sampler need numbered items, got a stream.")
+        if collate is not None and collate_fn is not None:
+            raise TypeError("[DataLoader] give one of collate and collate_fn, got both.")
         if prefetch < 0:
             raise ValueError(f"[DataLoader] expected prefetch >= 0, got {prefetch}.")
         self.dataset = dataset
@@ -82,7 +85,7 @@ class DataLoader:
         self.shuffle = shuffle
         self.sampler = sampler
         self.drop_last = drop_last
-        self.collate = collate
+        self.collate = collate or collate_fn
         self.prefetch = prefetch
         self.device = device
         self._pass: _Pass | None = None  # the one that began last, or that was loaded
@@ -153,6 +156,8 @@ class DataLoader:
         if isinstance(batch, Tensor):
             constant = batch.detach()
             return constant if self.device is None else constant.to(self.device)
+        if batch is None or isinstance(batch, str):
+            return batch
         array = np.asarray(batch)
         if config.BACKEND == "np":
             return Tensor(array, requires_grad=False)

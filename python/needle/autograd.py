@@ -33,6 +33,7 @@ from .ndarray.layout import Size
 from .op import Op as Op
 from .reverse import (
     compute_gradient_of_variables as compute_gradient_of_variables,
+    grad as grad,
     in_own_memory as in_own_memory,
 )
 

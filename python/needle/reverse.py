@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import cycles
-from .graph import propagate
-from .ndarray import mutation, select
+from . import _native, cycles
+from .graph import propagate, pull_back
+from .ndarray import functions, mutation, select
 from .op import Op
 
 if TYPE_CHECKING:
@@ -57,6 +58,60 @@ def compute_gradient_of_variables(
 
     freed = None if retain_graph else Freed()
     propagate([output_tensor], [out_grad], store, create_graph=create_graph, freed=freed)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Any, ...]:
+    """PyTorch's `autograd.grad`: the gradient of outputs by each input; `.grad` stays as it is.
+
+    Outputs and inputs are tensors, or lists of them; every output counts with its grad_outputs, or
+    with ones. The graph is kept, whatever retain_graph says. `needle.grad` takes a function.
+    """
+    results, wanted = _listed("outputs", outputs), _listed("inputs", inputs)
+    seeds = [None] * len(results) if grad_outputs is None else _as_list(grad_outputs)
+    shapes = [None if u is None else u.shape for u in seeds]
+    if len(seeds) != len(results) or any(
+        s is not None and s != y.shape for s, y in zip(shapes, results, strict=True)
+    ):
+        expected = [y.shape for y in results]
+        raise ValueError(f"[grad] expected grad_outputs of shapes {expected}, got {shapes}.")
+    pairs = [
+        (y, y.make_const(functions.full(y.shape, 1, y.dtype, y.device)) if u is None else u)
+        for y, u in zip(results, seeds, strict=True)
+        if y.requires_grad
+    ]
+    ys, us = [y for y, _ in pairs], [u for _, u in pairs]
+    # A walk ends at what it looks for, so inputs that may depend on each other get one each.
+    walks = [wanted] if all(x.is_leaf() for x in wanted) else [[x] for x in wanted]
+    found = [g for part in walks for g in pull_back(ys, us, part, create_graph=create_graph)]
+    if None in found and not allow_unused:
+        raise ValueError(
+            f"[grad] expected outputs that depend on input {found.index(None)}, which gets no "
+            "gradient; does it require one? allow_unused=True gives None."
+        )
+    taken = {mutation.memory_id(u.cached_data) for u in us}
+    return tuple(None if g is None else in_own_memory(g, taken) for g in found)
+
+
+def _as_list(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, Sequence) else [given]
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    """One tensor, or several."""
+    values = _as_list(given)
+    for value in values:
+        if not isinstance(value, _native.NodeBase):
+            hint = "; needle.grad takes functions" if callable(value) else ""
+            got = type(value).__name__
+            raise TypeError(f"[grad] expected Tensors as {name}, got {got}{hint}.")
+    return values
 
 
 def in_own_memory(grad: Any, taken: set[int | None]) -> Any:

@@ -142,6 +142,43 @@ def test_output_without_gradient_does_nothing_else() -> None:
     assert y.grad.item() == 1
 
 
+def test_grad_is_pytorchs_function() -> None:
+    x, w, other = leaf([1.0, 2.0]), leaf([3.0, 4.0]), leaf([0.0])
+    y = x * x
+    z = (w * y).sum()
+    by_x, by_y, by_w = autograd.grad(z, (x, y, w))  # x is behind y
+    assert_close(by_x, [6.0, 16.0])
+    assert_close(by_y, w.numpy())
+    assert_close(by_w, y.numpy())
+    assert x.grad is None and w.grad is None and not by_x.requires_grad
+    assert_close(autograd.grad(y, x, plain([10.0, 1.0]))[0], [20.0, 4.0])
+    assert_close(autograd.grad([y, z], [x], [plain([1.0, 1.0]), None])[0], [8.0, 20.0])
+    assert autograd.grad(z, [x, other], allow_unused=True)[1] is None
+
+
+def test_grad_has_gradients_if_asked_for() -> None:
+    x = leaf([1.0, 2.0])
+    (slope,) = autograd.grad((x**3).sum(), x, create_graph=True, retain_graph=True)
+    (slope**2).sum().backward()
+    assert_close(x.grad, 36 * x.numpy() ** 3)
+
+
+def test_grad_errors() -> None:
+    x = leaf([1.0, 2.0])
+    with pytest.raises(ValueError, match=r"\[grad\] expected outputs that depend on input 1"):
+        autograd.grad((x * 2).sum(), [x, leaf([1.0])])
+    with pytest.raises(ValueError, match=r"\[grad\] expected outputs that depend on input 0"):
+        autograd.grad(plain([1.0]), x)
+    with pytest.raises(TypeError, match=r"\[grad\] expected Tensors as inputs, got float"):
+        autograd.grad(x.sum(), 1.0)
+    with pytest.raises(
+        TypeError, match=r"\[grad\] expected Tensors as outputs, got function; needle.grad"
+    ):
+        autograd.grad(lambda x: x.sum(), x)
+    with pytest.raises(ValueError, match=r"\[grad\] expected grad_outputs of shapes \[\(2,\)\]"):
+        autograd.grad(x * 2, x, plain([1.0]))
+
+
 def test_tuple_adjoints_add_elementwise() -> None:
     x = leaf(np.arange(6.0).reshape(3, 2))
     first, second, third = ndl.split(x, 0)

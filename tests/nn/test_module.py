@@ -131,6 +131,20 @@ def test_containers():
     assert chain(sample(5, 2)).shape == (5, 1)
 
 
+def test_sequential_changes():
+    chain = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    step = ndl.jit(lambda x: chain(x))
+    assert step(ndl.ones(4, 2)).shape == (4, 1)
+    chain[-1] = nn.Linear(3, 5)
+    assert chain.append(ndl.tanh) is chain and len(chain) == 4
+    assert step(ndl.ones(4, 2)).shape == (4, 5) and len(chain.parameters()) == 4
+    with pytest.raises(TypeError, match=r"\[Sequential\] expected modules or functions, got int"):
+        chain[0] = 3
+    with pytest.raises(IndexError):
+        chain[4] = nn.ReLU()
+    assert isinstance(chain.modules, tuple) and isinstance(chain[0], nn.Linear)
+
+
 class Layers(nn.ModuleList):
     """A list with parts of its own."""
 

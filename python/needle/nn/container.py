@@ -36,6 +36,11 @@ class Sequential(_Container):
                 )
         self.modules = tuple(modules)
 
+    def append(self, module: Any) -> Sequential:
+        """Add one at the end."""
+        self.modules = Sequential(*self.modules, module).modules
+        return self
+
     def forward(self, x: Any) -> Any:
         for module in self.modules:
             x = module(x)
@@ -43,6 +48,11 @@ class Sequential(_Container):
 
     def __getitem__(self, index: Any) -> Any:
         return Sequential(*self.modules[index]) if isinstance(index, slice) else self.modules[index]
+
+    def __setitem__(self, index: int, module: Any) -> None:
+        modules = [*self.modules]
+        modules[index] = module
+        self.modules = Sequential(*modules).modules
 
     def __len__(self) -> int:
         return len(self.modules)

@@ -89,6 +89,8 @@ def test_tensor_copies_and_from_numpy_shares():
         (lambda: ndl.arange(float("nan")), ValueError, "[arange] from 0 to nan by 1"),
         (lambda: ndl.arange(1e30), ValueError, "[arange] from 0 to 1e+30 by 1"),
         (lambda: ndl.randint(0, 2.5, 3), TypeError, "[randint] a bound must be a whole number"),
+        (lambda: ndl.randint(5), TypeError, "[randint] expected (high, shape) or (low, high"),
+        (lambda: ndl.randint(0, 5, 3, size=3), TypeError, "[randint] expected (high, shape) or"),
         (lambda: ndl.one_hot(-1, [0]), ValueError, "[one_hot] sizes must not be negative"),
         (lambda: ndl.zeros_like([1]), TypeError, "[full_like] expected a Tensor, got list"),
         (lambda: ndl.rand_like(None), TypeError, "[rand_like] expected a Tensor, got NoneType"),
@@ -102,6 +104,16 @@ def test_tensor_copies_and_from_numpy_shares():
 def test_what_cannot_be_made(make, error, text):
     with pytest.raises(error, match=re.escape(text)):
         make()
+
+
+def test_pytorchs_names_of_arguments():
+    assert ndl.linspace(0, 1, steps=3).tolist() == [0, 0.5, 1]
+    for made in (
+        ndl.randint(3, size=(2, 5)),
+        ndl.randint(1, 3, size=(2, 5)),
+        ndl.randint(3, (2, 5)),
+    ):
+        assert made.shape == (2, 5) and 0 <= made.min().item() <= made.max().item() < 3
 
 
 def test_arrays_are_cast_as_astype_does():

@@ -60,6 +60,7 @@ def test_every_operator_has_an_error_case(record):
         (lambda x: ndl.add_scalar(x, None), TypeError, "[add_scalar] expected an array"),
         (lambda x: ndl.power_scalar(x, []), TypeError, "[power_scalar] expected an array"),
         (lambda x: ndl.dilate(x, 0, "a"), TypeError, "[dilate] dilation must be a whole number"),
+        (lambda x: ndl.std(x, ddof=1, unbiased=True), TypeError, "[std] give unbiased or a correc"),
         (lambda x: ndl.var(x, ddof="a"), TypeError, "[var] the correction must be a number"),
         (lambda x: ndl.pad(x.astype("int8"), 1, value=300), ValueError, "[pad] 300 does not fit"),
     ],

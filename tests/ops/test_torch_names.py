@@ -132,6 +132,10 @@ def test_in_place_methods_write_where_no_gradient_is_recorded():
     same = x
     assert x.add_(2).mul_(3).sub_(1).div_(4) is same
     np.testing.assert_array_equal(x.numpy(), np.full((2, 2), 2.0))
+    assert (
+        x.add_(ndl.ones(2), alpha=3).sub_(1, alpha=0.5).add_([1.0, 1.0], alpha=0.5).tolist()
+        == [[5.0, 5.0]] * 2
+    )
     assert x.copy_(ndl.tensor([1, 5])) is x and x.dtype == "float32"
     np.testing.assert_array_equal(x.numpy(), [[1, 5], [1, 5]])
     assert x.fill_(7).sum().item() == 28 and x.zero_().sum().item() == 0

@@ -163,14 +163,15 @@ def linspace(
     stop: float,
     num: int = 50,
     *,
+    steps: int | None = None,
     device: Device = None,
     dtype: Any = "float32",
     requires_grad: bool = False,
 ) -> Tensor:
-    """num evenly spaced numbers from start to stop, both included."""
-    count = whole_number("linspace", "num", num)
+    """num (or steps) evenly spaced numbers from start to stop, both included."""
+    count = whole_number("linspace", "num", num if steps is None else steps)
     if count < 0:
-        raise ValueError(f"[linspace] expected num >= 0, got {num}.")
+        raise ValueError(f"[linspace] expected num >= 0, got {count}.")
     first, last = (as_scalar(value, "linspace") for value in (start, stop))
     return _from_host(np.linspace(first, last, count), dtype_of(dtype), device, requires_grad)
 
@@ -265,17 +266,20 @@ def randb(
 
 def randint(
     low: int,
-    high: Any,
+    high: Any = None,
     shape: Any = None,
     *,
+    size: Any = None,
     device: Device = None,
     dtype: Any = "int64",
     requires_grad: bool = False,
     generator: random.RandomSource | None = None,
 ) -> Tensor:
-    """Whole numbers in [low, high); randint(high, shape) starts at 0."""
-    if shape is None:
-        low, high, shape = 0, low, high
+    """Whole numbers in [low, high); randint(high, shape) starts at 0. size is the shape, too."""
+    given = [x for x in (low, high, shape, size) if x is not None]
+    if not 2 <= len(given) <= 3:
+        raise TypeError(f"[randint] expected (high, shape) or (low, high, shape), got {given}.")
+    low, high, shape = given if len(given) == 3 else (0, *given)
     low, high = (whole_number("randint", "a bound", bound) for bound in (low, high))
     if low >= high:
         raise ValueError(f"[randint] expected low < high, got {low} and {high}.")

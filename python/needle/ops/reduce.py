@@ -195,10 +195,14 @@ class Std(Var):
         return fit(self.spread(scale, x) * self.deviation(x), x)
 
 
-def _correction(op: str, correction: float | None, ddof: float | None) -> float:
+def _correction(
+    op: str, correction: float | None, ddof: float | None, unbiased: bool | None
+) -> float:
     if correction is not None and ddof is not None:
         raise TypeError(f"[{op}] give one of correction and ddof, got {correction} and {ddof}.")
-    given = correction if correction is not None else ddof if ddof is not None else 0
+    if unbiased is not None and (correction is not None or ddof is not None):
+        raise TypeError(f"[{op}] give unbiased or a correction, got both.")
+    given = correction if correction is not None else ddof if ddof is not None else bool(unbiased)
     if not isinstance(given, (int, float)):
         raise TypeError(f"[{op}] the correction must be a number, got {given!r}.")
     return given
@@ -207,10 +211,13 @@ def _correction(op: str, correction: float | None, ddof: float | None) -> float:
 def var(
     a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None,
     keepdim: bool = False, correction: float | None = None, ddof: float | None = None,
+    unbiased: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The variance over axes, divided by n - correction (also called ddof; 0 if not given)."""
+    """The variance over axes, divided by n - correction (also called ddof; 0 if not given).
+
+    unbiased=True is a correction of 1."""
     given = one_of("var", axes, axis, dim)
-    return Var(given, keepdims or keepdim, _correction("var", correction, ddof))(
+    return Var(given, keepdims or keepdim, _correction("var", correction, ddof, unbiased))(
         check_tensor("var", a)
     )
 
@@ -218,10 +225,11 @@ def var(
 def std(
     a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None,
     keepdim: bool = False, correction: float | None = None, ddof: float | None = None,
+    unbiased: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """The standard deviation over axes: the square root of `var`."""
     given = one_of("std", axes, axis, dim)
-    return Std(given, keepdims or keepdim, _correction("std", correction, ddof))(
+    return Std(given, keepdims or keepdim, _correction("std", correction, ddof, unbiased))(
         check_tensor("std", a)
     )
 
@@ -349,12 +357,15 @@ prod = over_axes(Prod, "prod", "The product over axes.")
 @reporting_as("norm")
 def norm(
     a: Tensor, ord: float | str = 2, axes: Axes = None, keepdims: bool = False, *,
-    axis: Axes = None, dim: Axes = None, keepdim: bool = False,
+    axis: Axes = None, dim: Axes = None, keepdim: bool = False, p: float | str | None = None,
 ) -> Tensor:  # fmt: skip
     """(Σ |x_i|^ord)^(1/ord) over axes: a vector norm. ord may be inf, -inf and 0 (not-zeros).
 
+    p is another name of ord.
+
     The gradient is 0 where the norm is 0."""
     keepdims = keepdims or keepdim
+    ord = ord if p is None else p
     given = one_of("norm", axes, axis, dim)
     dtype = check_tensor("norm", a).dtype
     x: Any = astype(a, accumulator(dtype))

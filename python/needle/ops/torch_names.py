@@ -269,21 +269,22 @@ def _casting(name: str, dtype: str) -> Callable[[Tensor], Tensor]:
     return cast
 
 
-def _writing(name: str, operator: str, symbol: str) -> Callable[[Tensor, Any], Tensor]:
+def _writing(name: str, operator: str, symbol: str) -> Callable[..., Tensor]:
     """The method that writes into x as the operator does; a tensor with a history is refused."""
 
-    def write(x: Tensor, other: Any) -> Tensor:
+    def write(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
         other_grad = isinstance(other, Tensor) and other.requires_grad
         if is_grad_enabled() and (x.requires_grad or other_grad):
             raise ValueError(
                 "[in place] expected no gradients to record here; put it into `with "
                 "needle.no_grad():`, or make a new tensor instead."
             )
-        written: Tensor = IN_PLACE[operator](x, other)
+        scaled = other if alpha == 1 else multiply(constant(other, x, name), alpha)
+        written: Tensor = IN_PLACE[operator](x, scaled)
         return written
 
     write.__name__ = write.__qualname__ = name
-    write.__doc__ = f"x {symbol} other, written into x's memory; only where nothing is recorded."
+    write.__doc__ = f"x {symbol} alpha other, in x's memory; only where nothing is recorded."
     return write
 
 

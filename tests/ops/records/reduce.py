@@ -80,8 +80,8 @@ def std_calls(*options):
 
 
 def variance(function):
-    def reference(x, axis=None, keepdims=False, correction=0, ddof=0):
-        return function(x, axis=axis, keepdims=keepdims, ddof=correction or ddof)
+    def reference(x, axis=None, keepdims=False, correction=0, ddof=0, unbiased=False):
+        return function(x, axis=axis, keepdims=keepdims, ddof=correction or ddof or unbiased)
 
     return reference
 
@@ -91,11 +91,12 @@ SUMS = (
               errors=axes_errors("sum")),
     reduction("mean", np.mean, dtypes=NUMBERS, result_dtype=floating_means),
     reduction("prod", np.prod, WITH_EMPTY, result_dtype=int64_sums),
-    reduction("var", variance(np.var), std_calls({"correction": 1}, {"ddof": 1}),
+    reduction("var", variance(np.var),
+              std_calls({"correction": 1}, {"ddof": 1}, {"unbiased": True}),
               result_dtype=floating_means, errors=(*axes_errors("var"), Raises(
                   lambda f: f(ndl.Tensor([1.0]), correction=1, ddof=1), TypeError,
                   r"\[var\] give one of correction and ddof, got 1 and 1"))),
-    reduction("std", variance(np.std), std_calls({"correction": 1}),
+    reduction("std", variance(np.std), std_calls({"correction": 1}, {"unbiased": False}),
               result_dtype=floating_means),
     reduction("max", np.max, exact=True, errors=(*axes_errors("max"), of_nothing("max"))),
     reduction("min", np.min, exact=True, errors=(*axes_errors("min"), of_nothing("min"))),
@@ -139,7 +140,8 @@ SCANS = (
 )  # fmt: skip
 
 
-def norm(x, ord=2, axes=None, keepdims=False, *, axis=None):
+def norm(x, ord=2, axes=None, keepdims=False, *, axis=None, p=None):
+    ord = ord if p is None else p
     axes = axes if axes is not None else axis
     axes = tuple(range(x.ndim)) if axes is None else axes
     if ord == np.inf:
@@ -156,7 +158,7 @@ NORMS = (
         (Call((3, 4)), Call((3, 4), 1), Call((3, 4), 2, 0), Call((3, 4), 3, axis=1, keepdims=True),
          Call((2, 3, 4), axis=(1, 2)), Call((2, 3, 4), axis=(0, 2), keepdims=True), Call(()),
          Call((2, 3, 4), axis=-1, keepdims=True), Call((3, 4), np.inf, 1), Call((3, 4), -np.inf),
-         Call((3, 4), "fro"), Call((2, 3), 1.5)),
+         Call((3, 4), "fro"), Call((2, 3), 1.5), Call((3, 4), p=1, axis=1)),
         dtypes=FLOATS,
         errors=(
             needs_tensor("norm"),

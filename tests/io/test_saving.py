@@ -95,6 +95,15 @@ def test_what_cannot_be_saved_is_named(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("as_zip", [True, False])
+def test_a_file_of_torch_save_is_named(tmp_path, as_zip):
+    torch = pytest.importorskip("torch")
+    state = torch.nn.Linear(3, 2).state_dict()
+    torch.save(state, tmp_path / "x.pt", _use_new_zipfile_serialization=as_zip)
+    with pytest.raises(ValueError, match=r"\[load\] .*x\.pt is not .* torch\.save's: .*save_file"):
+        ndl.load(tmp_path / "x.pt")
+
+
 def test_every_cut_of_a_file_is_refused(tmp_path):
     path = tmp_path / "x"
     ndl.save({"a": ndl.ones(4), "b": ndl.zeros(3)}, path)

@@ -78,9 +78,14 @@ def read(path: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _read_header(file: BinaryIO, size: int, path: Path) -> tuple[dict[str, Any], int]:
-    length = int.from_bytes(file.read(8), "little")
+    first = file.read(8)
+    length = int.from_bytes(first, "little")
     if size < 8 or length > min(size - 8, LONGEST_HEADER):
-        raise ValueError(f"[load] {path} is not a safetensors file, or it was cut off.")
+        hint = " It looks like torch.save's: write it with safetensors.torch.save_file there."
+        raise ValueError(
+            f"[load] {path} is not a safetensors file, or it was cut off."
+            + hint * first.startswith((b"PK\x03\x04", b"\x80\x02"))
+        )
     try:
         header = json.loads(file.read(length))
     except (ValueError, RecursionError) as error:

@@ -145,6 +145,25 @@ def test_sequential_changes():
     assert isinstance(chain.modules, tuple) and isinstance(chain[0], nn.Linear)
 
 
+@pytest.mark.parametrize("layout", ["needle", "torch"])
+def test_buffers_that_are_not_persistent_are_no_part_of_the_state(layout):
+    class Masked(nn.Module):
+        def __init__(self):
+            self.layer = nn.Linear(2, 2)
+            self.register_buffer("mask", ndl.ones(2), persistent=False)
+            self.register_buffer("count", ndl.zeros(1), persistent=True)
+
+    model = nn.Sequential(Masked())
+    assert [*model.state_dict(layout)] == ["0.layer.weight", "0.layer.bias", "0.count"]
+    assert not any(model.load_state_dict(model.state_dict(layout), layout=layout))
+    assert [name for name, _ in model.named_buffers()] == ["0.mask", "0.count"]
+    assert copy.deepcopy(model).double()[0].mask.dtype == "float64"
+    model[0].mask = ndl.zeros(3)
+    assert "0.mask" not in model.state_dict(layout)
+    model[0].register_buffer("mask", ndl.zeros(3))
+    assert "0.mask" in model.state_dict(layout)
+
+
 class Layers(nn.ModuleList):
     """A list with parts of its own."""
 

@@ -79,6 +79,7 @@ class Module(Noted):
 
     training = True
     _hooks: Hooks | None = None
+    _not_saved: frozenset[str] = frozenset()  # names of buffers that are no part of the state
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; `module(...)` calls it, with hooks and clearer errors."""
@@ -165,13 +166,15 @@ class Module(Noted):
     # State ----------------------------------------------------------------------------------
 
     def _state_entries(self, layout: str) -> list[StateEntry]:
-        if layout == "needle":
-            return [StateEntry(name, tensor) for name, tensor in self._named_tensors()]
-        if layout != "torch":
+        if layout not in ("needle", "torch"):
             raise ValueError(f"[state_dict] layout must be 'needle' or 'torch', got {layout!r}.")
         from .torch_layout import entries
 
-        return list(entries(self))
+        named = (StateEntry(name, tensor) for name, tensor in self._named_tensors())
+        found = named if layout == "needle" else entries(self)
+        modules = (module for _, module in self.named_modules())
+        left_out = {id(getattr(m, name, None)) for m in modules for name in m._not_saved}
+        return [entry for entry in found if id(entry.tensor) not in left_out]
 
     def state_dict(self, layout: str = "needle") -> dict[str, Tensor]:
         """Names and data of all parameters and buffers.
@@ -217,9 +220,12 @@ class Module(Noted):
             raise ValueError(f"[get_submodule] {type(self).__name__} has no module {name!r}.")
         return found
 
-    def register_buffer(self, name: str, tensor: Tensor | None) -> None:
-        """The same as setting an attribute: a tensor that is no Parameter is a buffer."""
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """The same as setting an attribute: a tensor that is no Parameter is a buffer.
+
+        One that is not persistent is no part of the state."""
         setattr(self, name, tensor)
+        self._not_saved = self._not_saved - {name} if persistent else self._not_saved | {name}
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """The same as setting an attribute."""

@@ -48,7 +48,7 @@ TABLE = {
     **{name: (with_(name, dim=1), [draw(3, 4)]) for name in ("GLU", "Softmax", "LogSoftmax")},
     "Linear": (with_("Linear", 6, 3), [draw(2, 3, 6)]),
     "Flatten": (with_("Flatten"), [draw(*IMAGE)]),
-    "Unflatten": (with_("Unflatten", 1, (2, 3)), [draw(*ROWS)]),
+    "Unflatten": (with_("Unflatten", 1, unflattened_size=(2, 3)), [draw(*ROWS)]),
     "Embedding": (with_("Embedding", 5, 4), [IDS]),
     **{name: (with_(name, 0.0), [draw(*SIGNAL)]) for name in ("Dropout", "Dropout1d")},
     "Dropout2d": (with_("Dropout2d", 0.0), [draw(*IMAGE)]),

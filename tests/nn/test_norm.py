@@ -285,3 +285,11 @@ def test_instance_norm_without_momentum_keeps_its_statistics():
     ours = nn.InstanceNorm1d(3, momentum=None, track_running_stats=True)
     ours(ndl.tensor(draw(2, 3, 5), "float32"))
     assert ours.running_mean.numpy().tolist() == [0, 0, 0]  # as PyTorch does
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d])
+def test_the_channels_go_by_both_names(norm):
+    assert repr(norm(num_features=4)) == repr(norm(dim=4)) == repr(norm(4))
+    for wrong in ({}, {"dim": 4, "num_features": 4}):
+        with pytest.raises(TypeError, match=rf"\[{norm.__name__}\] expected the number of ch"):
+            norm(**wrong)

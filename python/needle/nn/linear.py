@@ -65,11 +65,11 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """(..., n, ...) -> (..., *sizes, ...) on one axis."""
+    """(..., n, ...) -> (..., *unflattened_size, ...) on one axis."""
 
-    def __init__(self, dim: int, sizes: tuple[int, ...]):
+    def __init__(self, dim: int, unflattened_size: tuple[int, ...]):
         self.dim = dim
-        self.sizes = tuple(sizes)
+        self.sizes = tuple(unflattened_size)
 
     def forward(self, x: Tensor) -> Tensor:
         return x.unflatten(self.dim, self.sizes)

@@ -74,14 +74,15 @@ class BatchNorm1d(_ChannelNorm):
     """(N, C) or (N, C, L): each channel normalised over the batch; running statistics in eval mode.
 
     The variance is the biased one, also in the running statistics (the course's rule). These are
-    moving averages, or with momentum=None the plain average over all batches."""
+    moving averages, or with momentum=None the plain average over all batches. The number of
+    channels is called dim (the course) or num_features (PyTorch)."""
 
     axes: ClassVar[tuple[int, ...]] = (2, 3)
     places = "[, L]"
 
     def __init__(
         self,
-        dim: int,
+        dim: int | None = None,
         eps: float = 1e-5,
         momentum: float | None = 0.1,
         device: Any = None,
@@ -89,8 +90,15 @@ class BatchNorm1d(_ChannelNorm):
         *,
         affine: bool = True,
         track_running_stats: bool = True,
+        num_features: int | None = None,
     ):
-        super().__init__(dim, eps, momentum, affine, track_running_stats, device, dtype)
+        given = [n for n in (dim, num_features) if n is not None]
+        if len(given) != 1:
+            raise TypeError(
+                f"[{type(self).__name__}] expected the number of channels, as dim or num_features, "
+                f"got {given}."
+            )
+        super().__init__(given[0], eps, momentum, affine, track_running_stats, device, dtype)
 
     def share(self) -> float | Tensor:
         """How much of the running statistics this batch is: momentum, or 1/n at batch n (None)."""

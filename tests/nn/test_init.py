@@ -11,6 +11,8 @@ torch = pytest.importorskip("torch")
 DRAWN = [
     ("uniform_", {"a": -2.0, "b": 3.0}),
     ("normal_", {"mean": 1.0, "std": 0.02}),
+    ("trunc_normal_", {}),
+    ("trunc_normal_", {"mean": 1.0, "std": 2.0, "a": 0.5, "b": 4.0}),
     ("xavier_uniform_", {"gain": 2.0}),
     ("xavier_normal_", {}),
     ("kaiming_uniform_", {}),
@@ -87,6 +89,19 @@ def test_values_go_into_the_weights_memory():
     assert nn.init.zeros_(result).numpy().any() == np.False_ and layer.weight.numpy().all()
 
 
+def test_a_truncated_normal_stays_between_its_bounds():
+    drawn = nn.init.trunc_normal_(nn.Parameter(ndl.zeros(5000)), 2.0, 1.0, -1.0, 1.0).numpy()
+    assert drawn.min() >= -1 and 0.99 < drawn.max() <= 1
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (6, 2, 3), (2, 0)])
+def test_orthogonal(shape):
+    weight = nn.init.orthogonal_(nn.Parameter(ndl.zeros(*shape)), gain=2.0)
+    flat = weight.numpy().reshape(shape[0], -1)
+    flat = flat if shape[0] <= flat.shape[1] else flat.T
+    np.testing.assert_allclose(flat @ flat.T, 4 * np.eye(len(flat)), atol=1e-5)
+
+
 def test_gains_are_pytorchs():
     for name in (*nn.init.GAINS, "leaky_relu"):
         assert nn.init.calculate_gain(name) == pytest.approx(torch.nn.init.calculate_gain(name))
@@ -95,6 +110,10 @@ def test_gains_are_pytorchs():
 def test_errors():
     with pytest.raises(ValueError, match=r"\[xavier_normal_\] expected a weight with at least 2"):
         nn.init.xavier_normal_(nn.Parameter(ndl.ones(3)))
+    with pytest.raises(ValueError, match=r"\[orthogonal_\] expected a weight with 2 axes or more"):
+        nn.init.orthogonal_(nn.Parameter(ndl.ones(3)))
+    with pytest.raises(ValueError, match=r"\[trunc_normal_\] expected a < b, and a mean at most"):
+        nn.init.trunc_normal_(nn.Parameter(ndl.ones(3)), mean=9.0)
     with pytest.raises(ValueError, match=r"\[kaiming_normal_\] mode must be 'fan_in' or"):
         nn.init.kaiming_normal_(nn.Parameter(ndl.ones(3, 3)), mode="fan")
     with pytest.raises(ValueError, match=r"\[calculate_gain\] expected one of linear, .*'swish'"):

@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .. import init
 from ..autograd import Tensor, no_grad
+from ..ops import where
 
 GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
 
@@ -33,6 +36,22 @@ def uniform_(weight: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
 def normal_(weight: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Normal numbers."""
     return _give(weight, init.randn(*weight.shape, mean=mean, std=std, **_like(weight)))
+
+
+def trunc_normal_(
+    weight: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
+) -> Tensor:
+    """Normal numbers between a and b: those outside are drawn again."""
+    if not a < b or mean < a - 2 * std or mean > b + 2 * std:
+        raise ValueError(
+            "[trunc_normal_] expected a < b, and a mean at most 2 std outside of them, got "
+            f"a={a}, b={b}, mean={mean}, std={std}."
+        )
+    normal_(weight, mean, std)
+    while (outside := (weight.detach() < a) | (weight.detach() > b)).any():
+        drawn = init.randn(*weight.shape, mean=mean, std=std, **_like(weight))
+        _give(weight, where(outside, drawn, weight.detach()))
+    return weight
 
 
 def constant_(weight: Tensor, val: float) -> Tensor:
@@ -104,3 +123,17 @@ def kaiming_normal_(
 ) -> Tensor:
     """Normal, with deviation gain / √fan."""
     return normal_(weight, 0.0, _kaiming("kaiming_normal_", weight, a, mode, nonlinearity))
+
+
+def orthogonal_(weight: Tensor, gain: float = 1.0) -> Tensor:
+    """Rows (axis 0), or columns if they are fewer, that are orthogonal and of length gain."""
+    if weight.ndim < 2:
+        raise ValueError(
+            f"[orthogonal_] expected a weight with 2 axes or more, got {weight.shape}."
+        )
+    rows, columns = weight.shape[0], weight.size // max(weight.shape[0], 1)
+    tall = init.randn(max(rows, columns), min(rows, columns), dtype="float64").numpy()
+    q, r = np.linalg.qr(tall)
+    q = q * np.sign(np.diagonal(r))  # evenly distributed: QR alone favours some signs
+    values = gain * (q if rows >= columns else q.T)
+    return _give(weight, init.tensor(values.reshape(weight.shape), **_like(weight)))

@@ -143,6 +143,8 @@ def test_sequential_changes():
     with pytest.raises(IndexError):
         chain[4] = nn.ReLU()
     assert isinstance(chain.modules, tuple) and isinstance(chain[0], nn.Linear)
+    chain.add_module("head", nn.Linear(5, 7))
+    assert chain(ndl.ones(4, 2)).shape == (4, 7) and "4.weight" in chain.state_dict()
 
 
 @pytest.mark.parametrize("layout", ["needle", "torch"])

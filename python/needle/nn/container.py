@@ -41,6 +41,10 @@ class Sequential(_Container):
         self.modules = Sequential(*self.modules, module).modules
         return self
 
+    def add_module(self, name: str, module: Any) -> None:
+        """Add one at the end; it is called by its number, like the others."""
+        self.append(module)
+
     def forward(self, x: Any) -> Any:
         for module in self.modules:
             x = module(x)

@@ -331,10 +331,16 @@ def repeat(
     a: Tensor,
     repeats: int | Sequence[int] | Tensor,
     axis: int | None = None,
-    *,
+    *more: int,
     dim: int | None = None,
 ) -> Tensor:
     """Each element repeated along an axis (None: of the flattened tensor), as NumPy's repeat."""
+    if more:
+        given = ", ".join(map(str, (repeats, axis, *more)))
+        raise TypeError(
+            f"[repeat] expected a count and an axis, as in NumPy, got {given}; tile({given}) "
+            "repeats the whole tensor along each axis."
+        )
     axis = axis_or_dim("repeat", axis, dim, None)
     check_tensor("repeat", a)
     if axis is None:

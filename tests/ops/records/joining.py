@@ -127,6 +127,7 @@ REPEATING = (
     record("repeat", repeat, (Call((2, 3), 2), Call((2, 3), 2, 0), Call((2, 3), 3, axis=-1),
                               Call((2, 3), 0, 1)),
            Raises(lambda f: f(zeros(2), -1, 0), ValueError, r"\[repeat\] .*-1"),
+           Raises(lambda f: f(zeros(1, 2, 3), 4, 1, 1), TypeError, r"\[repeat\] .*tile\(4, 1, 1\)"),
            out_of_range("repeat", lambda f: f(zeros(2, 3), 2, 5))),
     record("roll", np.roll, (Call((2, 3), 1), Call((2, 3), -1, 0), Call((2, 3), 5, 1),
                              Call((2, 3), Plain((1, 2)), Plain((0, 1))), Call((0, 3), 1, 0)),

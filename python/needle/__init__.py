@@ -37,6 +37,7 @@ from .recompute import checkpoint as checkpoint
 # New tensors.
 from .init import (
     arange as arange,
+    as_tensor as as_tensor,
     asarray as asarray,
     empty as empty,
     eye as eye,

@@ -16,6 +16,8 @@ CALLS = {
     "view of sizes": lambda m, x: x.view(x.size(0), -1),
     "view_as": lambda m, x: x.view_as(x.flatten()),
     "reshape_as": lambda m, x: x.reshape_as(x.flatten()),
+    "ravel": lambda m, x: x.t().ravel(),
+    "as_tensor": lambda m, x: m.as_tensor(x) * m.as_tensor([[2.0]]),
     "expand": lambda m, x: x.unsqueeze(0).expand(2, -1, -1),
     "expand_as": lambda m, x: x[:1].expand_as(x),
     "sum keepdim": lambda m, x: x.sum(dim=1, keepdim=True),

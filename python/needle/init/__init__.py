@@ -2,6 +2,7 @@
 
 from .basic import (
     arange as arange,
+    as_tensor as as_tensor,
     asarray as asarray,
     constant as constant,
     empty as empty,

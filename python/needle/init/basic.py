@@ -381,6 +381,9 @@ def asarray(data: Any, dtype: Any = None, device: Device = None) -> Tensor:
     return tensor(data, dtype, device)
 
 
+as_tensor = asarray
+
+
 def from_numpy(array: np.ndarray[Any, Any], requires_grad: bool = False) -> Tensor:
     """A tensor that shares the memory of a NumPy array: writes are seen on both sides."""
     return _leaf(exchange.from_numpy(array), requires_grad)

@@ -153,6 +153,7 @@ DATA = (
                        Raises(lambda f: f(["a"]), TypeError, r"\[tensor\] expected real numbers"),
                    )),
     CreationRecord("asarray", keep, (Call(np.arange(3)),), dtype="int64"),
+    CreationRecord("as_tensor", keep, (Call(np.arange(3)),), dtype="int64"),
     CreationRecord("from_numpy", keep, (Call(np.arange(3)), Call(np.arange(6).reshape(2, 3).T)),
                    dtype="int64",
                    errors=(Raises(lambda f: f([1]),

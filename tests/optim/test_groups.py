@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from needle import Tensor, optim
+from needle import Tensor, nn, optim
 
 from .problem import (
     TOLERANCE,
@@ -225,6 +225,10 @@ def test_mistakes_are_explained() -> None:
         optim.SGD([])
     with pytest.raises(TypeError, match="got one Tensor"):
         optim.SGD(params[0])
+    layer = nn.Linear(2, 2)
+    for forgotten in (layer, layer.parameters):
+        with pytest.raises(TypeError, match=r"got (Linear|method); give model\.parameters\(\)"):
+            optim.SGD(forgotten)
     with pytest.raises(TypeError, match="expected Tensors, got ndarray"):
         optim.SGD([np.ones(3)])
     with pytest.raises(TypeError, match='dict with "params"'):

@@ -34,6 +34,9 @@ class Optimizer:
     def __init__(self, params: Iterable[Tensor | Mapping[str, Any]], **defaults: Any):
         if isinstance(params, Tensor):
             raise TypeError("[optim] expected a list of parameters, got one Tensor; use [tensor].")
+        if not isinstance(params, Iterable):
+            got = type(params).__name__
+            raise TypeError(f"[optim] expected Tensors, got {got}; give model.parameters().")
         self.defaults = defaults
         self.groups: list[ParamGroup] = []
         self.state: dict[Tensor, State] = {}
@@ -200,7 +203,9 @@ class Optimizer:
         known = set(self.params)
         for p in params:
             if not isinstance(p, Tensor):
-                raise TypeError(f"[optim] expected Tensors, got {type(p).__name__}.")
+                raise TypeError(
+                    f"[optim] expected Tensors, got {type(p).__name__}; give model.parameters()."
+                )
             if p in known:
                 raise ValueError(f"[optim] a parameter of shape {p.shape} is given twice.")
             known.add(p)

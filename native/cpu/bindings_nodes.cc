@@ -107,6 +107,19 @@ nb::object data_of(nb::handle input) {
   return data.is_none() ? checked(PyObject_CallMethodNoArgs(input.ptr(), method)) : data;
 }
 
+// Raises if op.compute gave no array, for a call (op, arrays). With NEEDLE_BACKEND=np, arrays are
+// NumPy's.
+void check_result(PyObject* op, PyObject* call, nb::handle data) {
+  const bool has_arrays =
+      PyTuple_GET_SIZE(call) > 1 && array_fields(PyTuple_GET_ITEM(call, 1)) != nullptr;
+  const bool is_array = array_fields(data) != nullptr || PyTuple_Check(data.ptr());
+  if (!data.is_none() && (is_array || !has_arrays)) return;
+  const std::string site = std::string(class_name(op)) + ".compute";
+  if (data.is_none()) raise_type({site.c_str(), nullptr}, "expected an array, got None.");
+  raise_type({site.c_str(), nullptr}, "expected an NDArray, got %s; make one, NDArray(result).",
+             class_name(data.ptr()));
+}
+
 // What op.compute gives for the inputs' arrays; `tracked` says if one of them requires a gradient.
 nb::object compute(PyObject* op, PyObject* inputs, bool& tracked) {
   static PyObject* const name = PyUnicode_InternFromString("compute");
@@ -127,10 +140,7 @@ nb::object compute(PyObject* op, PyObject* inputs, bool& tracked) {
   PyObject* const* const arguments = &PyTuple_GET_ITEM(call.ptr(), 0);
   nb::object data =
       checked(PyObject_VectorcallMethod(name, arguments, static_cast<size_t>(count) + 1, nullptr));
-  if (data.is_none()) {
-    const std::string site = std::string(class_name(op)) + ".compute";
-    raise_type({site.c_str(), nullptr}, "expected an array, got None.");
-  }
+  check_result(op, call.ptr(), data);
   return data;
 }
 

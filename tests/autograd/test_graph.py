@@ -229,6 +229,17 @@ def test_operator_base_classes_say_what_is_missing() -> None:
         Forward()(leaf([1.0])).backward()
 
 
+@pytest.mark.skipif(ndl.BACKEND == "np", reason="arrays are NumPy's there")
+def test_a_result_in_numpy_is_explained() -> None:
+    class InNumpy(ndl.TensorOp):
+        def compute(self, a: Any) -> Any:
+            return np.sort(a.numpy())
+
+    expected = r"\[InNumpy.compute\] expected an NDArray, got ndarray; make one, NDArray\(result\)"
+    with pytest.raises(TypeError, match=expected):
+        InNumpy()(ndl.tensor([1.0]))
+
+
 @pytest.mark.parametrize(
     ("returned", "message"),
     [

@@ -292,6 +292,7 @@ CALLS = {
         x.reshape((1, 4, 12)), x.reshape((4, 2, 6))[:, :, :3], stride=2, padding=1, groups=2
     ),
     "indexing": lambda x: x[ndl.tensor([3, -1, 0, 3])][:, 1:5:2],
+    "fused slices": lambda x: (x.cumsum(0)[1:] * x[:0:-1] + 1).tanh(),
 }
 
 

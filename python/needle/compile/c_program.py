@@ -114,7 +114,7 @@ class _Writer:
             if rendered.name not in known:
                 known.add(rendered.name)
                 self.functions.append(rendered.source.replace("\nvoid ", "\nstatic void "))
-            at = ", ".join(f"(void *){self.pointer(x)}" for x in (*piece.outs, *piece.ins))
+            at = ", ".join(f"(void *)({self.pointer(x)})" for x in (*piece.outs, *piece.ins))
             rows, columns = rendered.space.rows, rendered.columns
             call = f"{rendered.name}(at, 0, {rows}, {'totals' if columns else 'NULL'});"
             if columns:

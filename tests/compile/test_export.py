@@ -254,12 +254,13 @@ int main(void) {{
 
 
 def run_c(folder, x, shape):
-    """The result of model.c on x."""
+    """The result of model.c on x; what C leaves undefined ends the program."""
     kind = {"f": "f32", "i": "i64"}[x.dtype.kind]
     (folder / "main.c").write_text(MAIN.format(kind=kind, n=x.size, m=int(np.prod(shape))))
     warnings = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
-    command = [c_build.compiler(), "-std=c11", "-O2", *warnings, "model.c", "main.c", "-lm"]
-    subprocess.run([*command, "-o", "run"], cwd=folder, check=True)
+    checks = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
+    command = [c_build.compiler(), "-std=c11", "-O2", *warnings, *checks, "model.c", "main.c"]
+    subprocess.run([*command, "-lm", "-o", "run"], cwd=folder, check=True)
     out = subprocess.run([folder / "run"], input=x.tobytes(), capture_output=True, check=True)
     return np.frombuffer(out.stdout, np.float32).reshape(shape)
 
@@ -280,6 +281,10 @@ CALLS = {
     "where": lambda x: ndl.where((x > 0) & (x < 1), x.exp(), x.sin().abs() ** 1.5),
     "halves": lambda x: x.astype("bfloat16").astype("float32") + x.astype("float16"),
     "integers": lambda x: (x * 10).astype("int32").astype("float32") // 3,
+    "integers that wrap": lambda x: (ndl.cumprod((x * 1e9).astype("int64"), 1) % 7).float(),
+    "products that wrap": lambda x: (ndl.prod((x * 1e9).astype("int64"), 1) % 7).float(),
+    "integers and True": lambda x: (x.astype("int8") + True).float(),
+    "order of integers": lambda x: (x * 9).astype("int32").argmax(1).float(),
     "products": lambda x: (x.reshape((2, 4, 6)) @ x.T.reshape((6, 8))).sum(0),
     "columns": lambda x: (x - x.mean(0)) / (x.var(0) + 1e-5).sqrt(),
     "sort": lambda x: ndl.stack([ndl.sort(x, 0), -ndl.sort(-x, 0), x[ndl.argsort(x[:, 0])]], 0),

@@ -64,13 +64,14 @@ def _where(k: CBody, out: Operand, cond: Operand, a: Operand, b: Operand) -> Non
 
 # Reductions --------------------------------------------------------------------------------------
 
+# What a total starts as (None: as the first element), and how it goes on. Integers wrap around.
 REDUCTIONS = {
-    "sum": ("0", "{t} += {x};"),
-    "prod": ("1", "{t} *= {x};"),
-    "max": (None, "if ({x} > {t} || {x} != {x}) {t} = {x};"),
-    "min": (None, "if ({x} < {t} || {x} != {x}) {t} = {x};"),
-    "any": ("0", "{t} |= {x} != 0;"),
-    "all": ("1", "{t} &= {x} != 0;"),
+    "sum": ("0", "total = sum_step_{kind}(total, x);"),
+    "prod": ("1", "total = prod_step_{kind}(total, x);"),
+    "max": (None, "total = max_step_{kind}(total, x);"),
+    "min": (None, "total = min_step_{kind}(total, x);"),
+    "any": ("0", "total |= x != 0;"),
+    "all": ("1", "total &= x != 0;"),
 }
 
 
@@ -88,7 +89,7 @@ def _reduce(k: CBody, name: str, out: Operand, a: Operand) -> None:
     k.put(f"{kind} total = {start if start is not None else k.read(a, first, a.dtype)};")
     k.loops([indices[d] for d in over], [a.shape[d] for d in over])
     k.put(f"const {suffix(a.dtype)} x = {k.read(a, indices, a.dtype)};")
-    k.put(step.format(t="total", x="x"))
+    k.put(step.format(kind=kind))
     k.close(len(over))
     result = "total" if name not in ("any", "all") else "total != 0"
     k.write(out, first, result, float64 if kind == "f64" else total)
@@ -98,15 +99,14 @@ def _reduce(k: CBody, name: str, out: Operand, a: Operand) -> None:
 def _arg_reduce(k: CBody, name: str, out: Operand, a: Operand, axis: int) -> None:
     k.name_all(out=out, a=a)
     indices = k.loops_beside(axis, a.shape)
+    kind = suffix(a.dtype)
     k.put("i64 best = 0;")
     first = ["0" if d == axis else i for d, i in enumerate(indices)]
-    k.put(f"{suffix(a.dtype)} most = {k.read(a, first, a.dtype)};")
+    k.put(f"{kind} most = {k.read(a, first, a.dtype)};")
     k.loop(indices[axis], a.shape[axis])
-    k.put(f"const {suffix(a.dtype)} x = {k.read(a, indices, a.dtype)};")
-    better = ">" if name == "argmax" else "<"
-    k.put(
-        f"if (most == most && (x {better} most || x != x)) {{ most = x; best = {indices[axis]}; }}"
-    )
+    k.put(f"const {kind} x = {k.read(a, indices, a.dtype)};")
+    better = f"(x {'>' if name == 'argmax' else '<'} most || isnan_{kind}(x))"
+    k.put(f"if (!isnan_{kind}(most) && {better}) {{ most = x; best = {indices[axis]}; }}")
     k.close()
     k.put(f"{k.at(out, first)} = best;")
     k.close(len(a.shape) - 1)
@@ -118,7 +118,8 @@ def _scan(k: CBody, name: str, out: Operand, a: Operand, axis: int) -> None:
     kind = "f64" if out.dtype.is_floating else suffix(out.dtype)
     k.put(f"{kind} total = {'0' if name == 'cumsum' else '1'};")
     k.loop(indices[axis], a.shape[axis])
-    k.put(f"total {'+' if name == 'cumsum' else '*'}= {k.read(a, indices, a.dtype)};")
+    step = f"{'sum' if name == 'cumsum' else 'prod'}_step_{kind}"
+    k.put(f"total = {step}(total, {k.read(a, indices, a.dtype)});")
     k.write(out, indices, "total", float64 if kind == "f64" else out.dtype)
     k.close(len(a.shape))
 
@@ -168,7 +169,7 @@ def _scatter(k: CBody, name: str, out: Operand, indices: tuple[Operand, ...], a:
 
 
 # Is x before y? NaN counts as the largest.
-LESS = "({x} < {y} || ({x} == {x} && {y} != {y}))"
+LESS = "({x} < {y} || (!isnan_{kind}({x}) && isnan_{kind}({y})))"
 
 
 def _argsort(k: CBody, out: Operand, a: Operand, axis: int, descending: bool) -> None:
@@ -195,9 +196,10 @@ def _argsort(k: CBody, out: Operand, a: Operand, axis: int, descending: bool) ->
     k.put("int takes_right = left == middle;")
     k.put("if (left < middle && right < end) {")
     k.depth += 1
-    k.put(f"const {suffix(a.dtype)} x = {element('left')}, y = {element('right')};")
-    less = LESS.format(x="x", y="y") if descending else LESS.format(x="y", y="x")
-    k.put(f"takes_right = {less};")
+    kind = suffix(a.dtype)
+    k.put(f"const {kind} x = {element('left')}, y = {element('right')};")
+    x, y = ("x", "y") if descending else ("y", "x")
+    k.put(f"takes_right = {LESS.format(x=x, y=y, kind=kind)};")
     k.close()
     k.put("order[!now][i] = takes_right ? order[now][right++] : order[now][left++];")
     k.close(3)
@@ -217,7 +219,8 @@ def _searchsorted(k: CBody, out: Operand, sorted_: Operand, values: Operand, rig
     k.depth += 1
     k.put("const i64 middle = (low + high) / 2;")
     k.put(f"const {kind} x = {k.read(sorted_, ['middle'], sorted_.dtype)};")
-    after = "!" + LESS.format(x="value", y="x") if right else LESS.format(x="x", y="value")
+    x, y = ("value", "x") if right else ("x", "value")
+    after = ("!" if right else "") + LESS.format(x=x, y=y, kind=kind)
     k.put(f"if ({after}) low = middle + 1; else high = middle;")
     k.close()
     k.put(f"{k.at(out, indices)} = low;")

@@ -55,7 +55,7 @@ def literal(value: Any, dtype: DType) -> str:
     if dtype is bool_:
         return str(int(value))
     if dtype.is_integer:
-        lowest = -(1 << 63)
+        lowest, value = -(1 << 63), int(value)
         return "INT64_MIN" if value == lowest else f"({value})" if value < 0 else str(value)
     with np.errstate(over="ignore"):
         exact = float(np.float32(value)) if dtype is float32 else float(value)

@@ -319,10 +319,23 @@ def test_calls_without_c_are_named(tmp_path):
         ndl.export(lambda x: x * 2, ndl.ones(3), path=tmp_path / "my-model.c")
 
 
-@pytest.mark.parametrize("name", ["int", "main", "exp", "powf", "f32", "arena", "add_f32", "EACH"])
+TAKEN = ("int", "main", "exp", "powf", "f32", "arena", "add_f32", "EACH", "round", "fmal", "memset",
+         "abs", "Normal", "int8_t")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAKEN)
 def test_names_that_c_has_already(tmp_path, name):
     with pytest.raises(ValueError, match=f"{name} has another meaning in C"):
         ndl.export(lambda x: x * 2, ndl.ones(3), path=tmp_path / f"{name}.c")
+
+
+@needs_compiler
+def test_weights_have_names_of_their_own(tmp_path):
+    w = ndl.tensor([1.0, 2.0])
+    for name in ("w0", "w1", "w2"):
+        ndl.export(lambda x: x * w, ndl.ones(2), path=tmp_path / f"{name}.c")
+        command = [c_build.compiler(), "-std=c11", "-c", f"{name}.c"]
+        subprocess.run(command, cwd=tmp_path, check=True)
 
 
 def written_at(x, index):

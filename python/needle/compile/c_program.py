@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +23,18 @@ from .memory import ARENA, Plan, plan_memory
 from .stored import NotStored
 from .tiers import rendered_calls
 
+# What math.h, string.h and compilers themselves declare; math's also with f or l at the end.
+LIBRARY = frozenset(
+    """abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10
+    exp2 expm1 fabs fdim finite floor fma fmax fmin fmod frexp gamma hypot ilogb isfinite isinf
+    isnan isnormal j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf
+    nan nearbyint nextafter nexttoward pow remainder remquo rint round scalb scalbln scalbn
+    signbit signgam significand sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn index main
+    memchr memcmp memcpy memmove memset rindex strcat strchr strcmp strcoll strcpy strcspn strdup
+    strerror strlen strncat strncmp strncpy strndup strpbrk strrchr strspn strstr strtok
+    strxfrm""".split()
+)
+
 
 def c_files(
     name: str,
@@ -44,10 +55,11 @@ def _check_name(name: str) -> None:
     """The file's name is that of the function: one that C allows, and that nothing else has."""
     if not (name.isidentifier() and name.isascii()):
         raise ValueError(f"[export] expected a name of a C function as file name, got {name!r}.")
-    ours = re.findall(r"(?:#define|typedef \w+|static inline \w+) (\w+)", elements_header())
-    library = (*dir(math), "main", "index", "j0", "j1", "jn", "y0", "y1", "yn")
+    declared = r"(?m)(?:#define|typedef \w+|static inline \w+|^}) (\w+)"
+    ours = re.findall(declared, elements_header())
     is_taken = name in (*C_WORDS, *ours, "arena") or name.endswith(("_f32", "_f64", "_i32", "_i64"))
-    if is_taken or name.removesuffix("f").removesuffix("l") in library:
+    is_taken = is_taken or name.endswith("_t") or name.startswith(("INT", "UINT", "FP_", "HUGE_"))
+    if is_taken or LIBRARY & {name, name.removesuffix("f"), name.removesuffix("l")}:
         raise ValueError(
             f"[export] {name} has another meaning in C; choose another file name, model.c say."
         )
@@ -177,7 +189,10 @@ class _Writer:
             return f"({STORED[x.dtype]} *)(arena + {byte})"
         if root in self.inputs:
             return self.inputs[root]
-        return f"w{root.number}" if root in self.weights else self.outputs[slot]
+        return self._weight(root) if root in self.weights else self.outputs[slot]
+
+    def _weight(self, value: Value) -> str:
+        return f"{self.name}_w{value.number}"
 
     # Text -----------------------------------------------------------------------------------
 
@@ -205,7 +220,7 @@ class _Writer:
             f"// {self.name}, written by needle. cc -std=c11 -O2 {self.name}.c main.c -lm",
             f'#include "{self.name}.h"\n',
             elements_header(),
-            *(f"static const {STORED[a.dtype]} w{v.number}[] = {{{_elements(a)}}};"
+            *(f"static const {STORED[a.dtype]} {self._weight(v)}[] = {{{_elements(a)}}};"
               for v, a in self.weights.items()),
             "",
             *self.functions,

@@ -154,6 +154,36 @@ def test_a_folder_of_another_user_is_refused(folder, monkeypatch):
         c_build.library(SOURCE)
 
 
+@pytest.mark.parametrize("kept", [0, 100, 4096, -40])
+def test_damaged_files_are_built_again(folder, kept):
+    assert c_build.library(SOURCE).answer() == 42
+    (file,) = folder.iterdir()
+    code = (  # in a process of its own: loading a file that was cut off can end it
+        "from needle import config; import sys; config.CACHE = sys.argv[1]\n"
+        "from needle.backend import c_build\n"
+        f"assert c_build.library({SOURCE!r}).answer() == 42"
+    )
+    whole = file.read_bytes()
+    file.write_bytes(whole[:kept])
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
+    assert [f.read_bytes() for f in folder.iterdir()] == [whole]
+
+
+def test_a_folder_that_cannot_be_made(folder):
+    folder.parent.write_text("a file")
+    with pytest.raises(c_build.BuildError, match=r"cannot be kept .*; set XDG_CACHE_HOME"):
+        c_build.library(SOURCE)
+
+
+def test_a_compiler_that_does_not_run(folder, tmp_path, monkeypatch):
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\necho no license >&2\nexit 3\n")
+    broken.chmod(0o700)
+    monkeypatch.setattr(c_build, "compiler", lambda: str(broken))
+    with pytest.raises(c_build.BuildError, match=r"does not run:\nno license"):
+        c_build.library(SOURCE)
+
+
 def test_sources_that_do_not_compile_leave_nothing(folder):
     with pytest.raises(c_build.BuildError, match="refused"):
         c_build.library("int answer(void) { return }")

@@ -2,7 +2,8 @@
 
 A library is named by a hash of its source, the compiler's version, and the flags. The cache is a
 folder that only its owner can enter, and a file in it is loaded only if nobody else could have
-written it. Files appear under their names complete or not at all, so processes need no locks.
+written it. Files appear under their names complete or not at all, so processes need no locks. A
+file ends with a hash of its bytes: one that a crash of the machine has damaged is built again.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ COMMON = (
     "-std=c11", "-O3", "-fPIC", "-shared", "-Werror=implicit-function-declaration",
     "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
 )  # fmt: skip
+DIGEST_BYTES = hashlib.sha256().digest_size
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = (
     *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"),
@@ -47,7 +49,9 @@ def compiler() -> str | None:
 
 @cache
 def _version(path: str) -> str:
-    found = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
+    found = subprocess.run([path, "--version"], capture_output=True, text=True)
+    if found.returncode != 0:
+        raise BuildError(f"[jit] the C compiler {path} does not run:\n{found.stderr[:2000]}")
     return found.stdout
 
 
@@ -56,10 +60,15 @@ def library(source: str, what: str = "jit") -> ctypes.CDLL:
     command = _command(what)
     identity = "\0".join([source, *command, _version(command[0]), platform.machine()])
     name = hashlib.sha256(identity.encode()).hexdigest()[:40] + ".so"
-    path = os.path.join(checked_folder(config.CACHE), name)
-    if not os.path.exists(path):
-        _build(command, source, path, what)
-    check_file(path)
+    try:
+        path = os.path.join(checked_folder(config.CACHE), name)
+        if not _is_intact(path):
+            _build(command, source, path, what)
+    except OSError as error:
+        raise BuildError(
+            f"[{what}] built programs cannot be kept in {config.CACHE}: {error.strerror}; set "
+            "XDG_CACHE_HOME to a folder that can be written."
+        ) from None
     try:
         return ctypes.CDLL(path)
     except OSError as error:
@@ -98,6 +107,20 @@ def check_file(path: str) -> None:
         raise BuildError(f"[jit] {path} may have been written by somebody else; remove it.")
 
 
+def _is_intact(path: str) -> bool:
+    """Is it there, from nobody else, and as it was built?"""
+    if not os.path.lexists(path):
+        return False
+    check_file(path)
+    with open(path, "rb") as file:
+        content = file.read()
+    return content[-DIGEST_BYTES:] == _digest(content[:-DIGEST_BYTES])
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
 def _build(command: list[str], source: str, path: str, what: str) -> None:
     """Compile in a folder of its own, then give the result its name at once."""
     with tempfile.TemporaryDirectory(dir=os.path.dirname(path), prefix="building-") as folder:
@@ -119,5 +142,7 @@ def _build(command: list[str], source: str, path: str, what: str) -> None:
             atexit.unregister(process.kill)
         if process.returncode != 0:
             raise BuildError(f"[{what}] the C compiler refused a program:\n{errors[:2000]}")
+        with open(made, "rb+") as library:
+            library.write(_digest(library.read()))  # at the end, where a loader does not look
         os.chmod(made, 0o700)
         os.replace(made, path)

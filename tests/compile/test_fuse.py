@@ -97,6 +97,18 @@ def test_what_waits_for_another_kernel_is_not_pulled_before_it():
     assert kernels(f, tensor(4, 4), tensor(4, 4)) == ["tanh", "matmul", "add"]
 
 
+def test_groups_that_wait_for_each_other_by_way_of_an_earlier_call_stay_apart():
+    x, y, w = tensor(4, 4), tensor(4, 4), tensor(4, 4)
+
+    def f(x, y):
+        early = x.exp()
+        product = early @ w  # comes before `late`, but would wait for it once early + late.T joins
+        late = y.exp()
+        return early + late.T, late + product
+
+    assert sorted(kernels(f, x, y)) == ["add", "exp", "matmul", "run"]
+
+
 def test_values_that_others_need_are_stored_too():
     def f(x, w):
         y = x * 2

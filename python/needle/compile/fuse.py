@@ -41,6 +41,8 @@ class Group:
         self.space: Shape = () if piece is None else piece.space
         self.row = 0 if piece is None else piece.row
         self.needs: set[Group] = set()
+        self.users: set[Group] = set()  # which need it
+        self.latest = number  # the last call of it and of all that it needs, near and far
         self.joined: Group | None = None  # what it has become a part of
 
     @property
@@ -114,6 +116,7 @@ class Fusion:
             source = self.groups.get(value)
             if source is not None:
                 group.needs.add(source)
+                source.users.add(group)
         for out in node.outs:
             self.groups[out.value] = group
         if piece is not None:
@@ -184,6 +187,9 @@ class Fusion:
             self.groups[value] = a
         b.joined = a
         a.needs = {g.now() for g in a.needs | b.needs} - {a}
+        a.users |= b.users
+        a.latest = max(a.latest, b.latest)
+        _make_users_late(a)
         return a
 
     # Calls ----------------------------------------------------------------------------------
@@ -272,13 +278,12 @@ def is_frozen(node: Node) -> bool:
 
 
 def _leads(a: Group, b: Group) -> bool:
-    """Does b need a by way of a third group? Only groups with calls after a's first can."""
-    first = a.numbers[0]
+    """Does b need a by way of a third group? Only groups as late as a can need it."""
     pending = [g for g in (n.now() for n in b.needs) if g is not a and g is not b]
     seen: set[Group] = set()
     while pending:
         group = pending.pop()
-        if group in seen or group.numbers[-1] < first:
+        if group in seen or group.latest < a.latest:
             continue
         seen.add(group)
         for source in group.needs:
@@ -288,6 +293,17 @@ def _leads(a: Group, b: Group) -> bool:
             if source is not b:
                 pending.append(source)
     return False
+
+
+def _make_users_late(group: Group) -> None:
+    """What needs a group is as late as the group, also when that was joined."""
+    pending = [group]
+    while pending:
+        source = pending.pop()
+        for user in {g.now() for g in source.users}:
+            if user.latest < source.latest:
+                user.latest = source.latest
+                pending.append(user)
 
 
 def _first(pair: tuple[int, Node]) -> int:

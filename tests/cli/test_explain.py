@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -49,7 +50,7 @@ def page(tmp_path, capsys):
 
 def data_of(page):
     found = re.search(r"^<script>const DATA = (.*);$", page.read_text(), re.MULTILINE)
-    return json.loads(found[1].replace("<\\/", "</"))
+    return json.loads(found[1])
 
 
 def test_a_page_with_no_place_to_go_is_refused_before_the_script_runs(tmp_path, capsys):
@@ -147,6 +148,28 @@ def test_a_model_can_be_explained(tmp_path, capsys):
     (function,) = data_of(out)
     names = [kernel["name"] for kernel in function["kernels"]]
     assert function["name"] == "training_step, 3 calls" and "attention" in names
+
+
+@needs_browser
+def test_text_of_scripts_is_no_part_of_the_page(tmp_path, capsys):
+    script, out = tmp_path / "tricky.py", tmp_path / "page.html"
+    line = """y = ndl.jit(lambda x: x * 2 if '<!-- <script>' else x)(ndl.ones(3))  # </script>"""
+    script.write_text(f"import needle as ndl\n{line}\n")
+    assert call(capsys, "explain", str(script), "--out", str(out)).code == 0
+    assert 'class="node' in looked_at(out)
+
+
+def test_scripts_run_as_python_would_run_them(tmp_path, capsys):
+    (tmp_path / "module_beside_it.py").write_text("SCALE = 2\n")
+    script, out = tmp_path / "main.py", tmp_path / "page.html"
+    script.write_text(
+        "import sys\nimport needle as ndl\nfrom module_beside_it import SCALE\n"
+        "ndl.jit(lambda x: x * SCALE)(ndl.ones(3))\nsys.exit(len(sys.argv) - 1)\n"
+    )
+    path = list(sys.path)
+    assert call(capsys, "explain", str(script), "--out", str(out)).code == 0
+    assert data_of(out) and sys.path == path
+    assert call(capsys, "explain", str(script), "an argument", "--out", str(out)).code == 1
 
 
 def test_scripts_without_compiled_functions_are_refused(tmp_path, capsys):

@@ -33,16 +33,20 @@ class Watch:
 
 
 def run_script(script: Path, arguments: list[str]) -> None:
-    """Run a script as Python would."""
+    """Run a script as Python would: modules beside it are found, and it may exit."""
     if not script.is_file():
         known = ", ".join((*IMAGE_MODELS, *TEXT_MODELS))
         raise UsageError(f"there is no script {script}, and no such model ({known})")
-    before = sys.argv
+    before = sys.argv, sys.path
     sys.argv = [str(script), *arguments]
+    sys.path = [str(script.resolve().parent), *sys.path]
     try:
         runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise
     finally:
-        sys.argv = before
+        sys.argv, sys.path = before
 
 
 def train_steps(name: str, steps: int = 3) -> None:

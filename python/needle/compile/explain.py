@@ -46,7 +46,7 @@ def page(functions: Sequence[tuple[str, Any, list[Kernel]]]) -> str:
     return FRAME.format(
         style=(folder / "explain.css").read_text(),
         script=(folder / "explain.js").read_text(),
-        data=json.dumps(data).replace("</", "<\\/"),  # no text may end the script
+        data=json.dumps(data).replace("<", "\\u003c"),  # no text may end the script, or begin one
     )
 
 

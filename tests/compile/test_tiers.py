@@ -91,6 +91,22 @@ def test_swapping_changes_no_bit_of_a_training(folder, eager_to_build, monkeypat
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("dtype, shape", [("float32", (3000, 5)), ("float64", (33, 20))])
+def test_what_is_swapped_in_keeps_bits_of_rows_side_by_side(folder, monkeypatch, dtype, shape):
+    """Columns of memory as rows, which the native machine adds up in other blocks."""
+    x = ndl.tensor(np.random.default_rng(0).standard_normal(shape)).astype(dtype)
+    build = tiers.build
+    monkeypatch.setattr(tiers, "build", lambda nodes: build(nodes, keep_bits=True))
+    found = []
+    for mode in ("tile", "native"):
+        monkeypatch.setattr(tiers.config, "JIT", mode)
+        step = ndl.jit(lambda x: (nn.functional.softmax(x, 0), (x.T * 2).exp().sum(1), x.exp() * 2))
+        found.append([t.numpy() for t in step(x)])
+    assert step.program._calls.built
+    for tile, native in zip(*found, strict=True):
+        np.testing.assert_array_equal(tile, native)
+
+
 def test_short_programs_build_nothing(folder, monkeypatch):
     _, _, step = training("auto", monkeypatch, steps=5)
     assert not step.program._calls.built and not folder.exists()

@@ -103,7 +103,8 @@ def render(name: str, typed: TypedProgram, space: Space) -> Rendered:
     """The C function of a program in a space."""
     writer = _Writer(name, typed, space)
     columns = len(writer.columns) * space.length
-    return Rendered(name, writer.function(), space, columns, writer.tile)
+    block = writer.block if any(i.is_row_reduction for i in typed.instructions) else 0
+    return Rendered(name, writer.function(), space, columns, writer.tile, block)
 
 
 class _Writer:

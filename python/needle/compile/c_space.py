@@ -14,6 +14,7 @@ from ..ndarray.layout import Shape, broadcast_shapes
 GRAIN = 32768  # elements in one piece of the thread pool's work
 # With column sums, as in the native machine: elements in a piece, and how many pieces there are.
 COLUMN_GRAIN, MOST_PIECES = 16384, 32
+LINE_ROWS = 16  # rows that the native machine takes at once where they lie side by side in memory
 
 
 class NotRendered(Exception):
@@ -50,6 +51,16 @@ class Space:
     def is_flat(self) -> bool:
         return not self.inner
 
+    @property
+    def is_transposed(self) -> bool:
+        """Are the elements of an operand's rows further apart than its rows?"""
+        return any(
+            0 < abs(row) < abs(col)
+            for steps in self.steps
+            for row in steps.outer
+            for col in steps.inner
+        )
+
 
 @dataclass(frozen=True)
 class Rendered:
@@ -66,11 +77,14 @@ class Rendered:
     space: Space
     columns: int
     tile: int  # rows whose columns are added up together
+    block: int  # elements of a row that are added up together; 0 if rows are not reduced
 
     @property
     def keeps_bits(self) -> bool:
         """Does it add up in the order of the native machine?"""
         space = self.space
+        if space.is_transposed and 0 < self.block < space.length * LINE_ROWS:
+            return False
         is_even = len(space.outer) <= 1 and all({0, 1} >= set(s.inner) for s in space.steps)
         return len(space.inner) <= 1 and (is_even or not self.columns)
 

@@ -155,6 +155,23 @@ def test_other_arguments_are_refused(tmp_path):
         loaded(ndl.ones(3, 2), 5)
 
 
+def test_the_order_of_names_does_not_matter(tmp_path):
+    def f(pair, *, scale, shift):
+        return (pair["x"] - pair["y"]) * scale + shift
+
+    x, y = ndl.tensor([1.0, 2.0]), ndl.tensor([5.0, 3.0])
+    ndl.export(f, {"x": x, "y": y}, scale=2, shift=x, path=tmp_path / "f.needle")
+    loaded = ndl.load_exported(tmp_path / "f.needle")
+    assert loaded({"y": y, "x": x}, shift=x, scale=2).tolist() == [-7.0, 0.0]
+    with pytest.raises(TypeError, match=r"'shift': float32\[2\]}.* got .*{'scale': 2}"):
+        loaded({"x": x, "y": y}, scale=2)
+
+
+def test_keys_that_no_file_has_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="values of type tuple cannot be stored"):
+        ndl.export(lambda x: {(1, 2): x}, ndl.ones(2), path=tmp_path / "f.needle")
+
+
 @pytest.mark.parametrize("name", ["f.needle", "f.c"])
 def test_what_is_no_inference_is_refused(tmp_path, name):
     w = ndl.tensor([1.0], requires_grad=True)

@@ -121,7 +121,7 @@ def _nest(tree: Any, leaf: Callable[[Any], Any] = _plain) -> Any:
     if isinstance(tree, TensorTuple):
         tree = tree.tuple()
     if isinstance(tree, dict):
-        return {"dict": [[k, _nest(v, leaf)] for k, v in tree.items()]}
+        return {"dict": [[_plain(k), _nest(v, leaf)] for k, v in tree.items()]}
     if isinstance(tree, (tuple, list)):
         kind = "tuple" if isinstance(tree, tuple) else "list"
         return {kind: [_nest(item, leaf) for item in tree]}
@@ -160,6 +160,7 @@ class Exported:
         self._result = _unnest(document["result"])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = _in_order((args, kwargs), self.arguments)
         given = _types(args, kwargs)
         if json.dumps(given) != json.dumps(self.arguments):  # as text: 1 is not True, nan is nan
             raise TypeError(
@@ -181,6 +182,21 @@ class Exported:
         return map_leaves(lambda leaf: made.get(next(places), leaf), self._result)
 
 
+def _in_order(tree: Any, nest: Any) -> Any:
+    """Arguments with their dicts in the order of those in a file, where the keys are the same."""
+    if not isinstance(nest, dict):
+        return tree
+    ((kind, items),) = nest.items()
+    if kind == "dict" and isinstance(tree, dict):
+        expected = dict(items)
+        keys = expected if expected.keys() == tree.keys() else tree
+        return {k: _in_order(tree[k], expected.get(k)) for k in keys}
+    if kind in ("tuple", "list") and isinstance(tree, (tuple, list)) and len(items) == len(tree):
+        made = [_in_order(item, own) for item, own in zip(tree, items, strict=True)]
+        return tuple(made) if isinstance(tree, tuple) else made
+    return tree
+
+
 def _words(nest: Any) -> str:
     """Argument types for the reader: float32[2, 3]."""
     if isinstance(nest, dict) and "array" in nest:
@@ -188,8 +204,9 @@ def _words(nest: Any) -> str:
         return f"{dtype}{shape}"
     if isinstance(nest, dict):
         ((kind, items),) = nest.items()
-        inside = [_words(item[1] if kind == "dict" else item) for item in items]
-        return f"({', '.join(inside)})"
+        if kind == "dict":
+            return "{" + ", ".join(f"{k!r}: {_words(item)}" for k, item in items) + "}"
+        return f"({', '.join(map(_words, items))})"
     return repr(nest)
 
 

@@ -361,6 +361,14 @@ def written_at(x, index):
     return y
 
 
+WEIGHT = ndl.ones(6)
+
+
+def sum_so_far(y, x):
+    _ = y * WEIGHT  # is not needed
+    return y + x, y + x
+
+
 EDGES = {
     "one row written": lambda x: written_at(x, ndl.tensor(-2)),
     "no row written": lambda x: written_at(x, ndl.tensor([], dtype="int64")),
@@ -369,6 +377,7 @@ EDGES = {
     "nothing attended": lambda x: nn.functional.scaled_dot_product_attention(
         x.reshape((1, 8, 6)), x[:0].reshape((1, 0, 6)), x[:0].reshape((1, 0, 6))
     ),
+    "weight unused": lambda x: ndl.scan(sum_so_far, ndl.zeros(6), x)[1],
     "argument unused": lambda x: ndl.ones(5) * 0.5,
     "extreme integers": lambda x: ndl.maximum(
         (x * 2).astype("int64"), ndl.tensor([-(2**63), 0, 2**62, 1, -5, 2])

@@ -216,17 +216,20 @@ class _Writer:
         )
 
     def source(self) -> str:
+        used = set(re.findall(r"\w+", "\n".join(self.calls)))
+        weights = {v: a for v, a in self.weights.items() if self._weight(v) in used}
+        unused = [f"in{k}" for k in range(len(self.arrays)) if f"in{k}" not in used]
         parts = [
             f"// {self.name}, written by needle. cc -std=c11 -O2 {self.name}.c main.c -lm",
             f'#include "{self.name}.h"\n',
             elements_header(),
             *(f"static const {STORED[a.dtype]} {self._weight(v)}[] = {{{_elements(a)}}};"
-              for v, a in self.weights.items()),
+              for v, a in weights.items()),
             "",
             *self.functions,
             *self._arena(),
             f"{self.signature()} {{",
-            *self._unused(),
+            *(f"  (void){name};" for name in unused),  # of which compilers would warn
             *self.calls,
             "}",
         ]  # fmt: skip
@@ -238,12 +241,6 @@ class _Writer:
         if not size and not any("(arena + " in call for call in self.calls):
             return []
         return [f"static _Thread_local _Alignas(64) uint8_t arena[{max(size, 1)}];\n"]
-
-    def _unused(self) -> list[str]:
-        """Arguments that no call reads; without a word compilers warn of them."""
-        text = "\n".join(self.calls)
-        names = (f"in{k}" for k in range(len(self.arrays)))
-        return [f"  (void){name};" for name in names if not re.search(rf"\b{name}\b", text)]
 
 
 class _Body(_Writer):

@@ -140,3 +140,9 @@ def test_the_reference_device_has_breaks_too():
     with pytest.warns(RuntimeWarning):
         found = step(x)
     np.testing.assert_allclose(found.numpy(), X**3 + 1, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*needs the elements:RuntimeWarning")
+def test_breaks_cannot_be_exported(tmp_path):
+    with pytest.raises(TypeError, match=r"python cannot be stored.*use functions of arrays"):
+        ndl.export(lambda x: ByNumpy()(x), ndl.tensor(X), path=tmp_path / "f.needle")

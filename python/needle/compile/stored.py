@@ -13,6 +13,7 @@ from typing import Any
 from ..backend import cpu
 from ..backend.instructions import Instruction, Program, TypedProgram, encode, is_store
 from ..dtype import DType, dtype_of, uint8
+from .breaks import PYTHON
 from .graph import COMPUTED, CONSTANT, RUN_C, Graph, GraphError, Node, Operand, Value, verify, whole
 from .loops import LOOP, Loop
 from .memory import plan_memory
@@ -20,6 +21,11 @@ from .record import kernel_names
 
 Json = Any
 ALLOWED = (kernel_names() | {"run_each", LOOP}) - {RUN_C}  # which would be code
+
+REMEDIES = {
+    RUN_C: "a file holds no code: export to a .c file",
+    PYTHON: "a file holds no code: let the operator's compute use functions of arrays",
+}
 
 
 class NotStored(TypeError):
@@ -53,11 +59,7 @@ class Writer:
             raise NotStored(f"[export] {node.kernel} runs on {node.device}; expected cpu().")
         if node.kernel not in ALLOWED or _is_random(node):
             place = f", at {node.source}" if node.source else ""
-            fix = (
-                "a file holds no code: export to a .c file"
-                if node.kernel == RUN_C
-                else "inference only: model.eval(), and no random numbers"
-            )
+            fix = REMEDIES.get(node.kernel, "inference only: model.eval(), and no random numbers")
             raise NotStored(f"[export] {node.kernel} cannot be stored{place}; {fix}.")
         for out in node.outs:
             self.values.setdefault(out.value, len(self.values))

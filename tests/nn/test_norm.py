@@ -53,6 +53,20 @@ def test_half_precision_averages_in_float32():
     assert_close(var, exact.var(1, keepdims=True), rtol=1e-4)
 
 
+@on_devices
+@pytest.mark.parametrize(("dtype", "n"), [("bfloat16", 373), ("float16", 70_001)])
+def test_halves_do_not_round_the_number_of_elements(dtype, n, device):
+    """373 is no bfloat16, and 70,001 is too large for float16."""
+    x = ndl.tensor(np.full((2, n), 1.5), device=device, dtype=dtype, requires_grad=True)
+    y, mean, var = standardize(x, (1,), 1e-5)
+    np.testing.assert_allclose(mean.numpy(), 1.5, rtol=1e-6)
+    assert abs(y.numpy()).max() < 0.01 and abs(var.numpy()).max() < 1e-6
+    assert abs(F.layer_norm(x, n).numpy()).max() < 0.01
+    np.testing.assert_allclose(F.rms_norm(x, n).float().numpy(), 1, rtol=1e-2)
+    mean.sum().backward()
+    np.testing.assert_allclose(x.grad.float().numpy(), 1 / n, rtol=5e-3)
+
+
 def test_a_large_mean_does_not_hide_the_variance():
     """Two passes: E[x²] - E[x]² would have no digit left here."""
     x = (1e4 + draw(4, 256)).astype("float32")

@@ -178,7 +178,7 @@ class _Typing:
         self.inputs = inputs
         self.instructions: list[Instruction] = []
         self.dtypes: list[DType] = []
-        self.number: dict[int, int] = {}  # old -> new; weak constants are not in it
+        self.number: dict[int, int] = {}  # old -> new; weak values are not in it
         self.constants: dict[tuple[Any, ...], int] = {}
 
     def put(self, i: Instruction, args: Sequence[int], dtype: DType, detail: Any = None) -> int:
@@ -207,11 +207,14 @@ class _Typing:
         return found
 
     def typed_operand(self, a: int, dtype: DType) -> int:
-        """An operand's number; a weak constant is made in dtype."""
+        """An operand's number; a weak one is made in the type that dtype is computed in."""
         if a in self.number:
             return self.number[a]
-        source = self.program.instructions[a]
-        return self.constant(source, source.detail, computed_in(dtype))
+        source, dtype = self.program.instructions[a], computed_in(dtype)
+        if source.name == "as_number":
+            cast_to = Instruction("cast", (), source.kind)
+            return self.put(cast_to, (self.typed_operand(source.args[0], dtype),), dtype, dtype)
+        return self.constant(source, source.detail, dtype)
 
     def constant(self, i: Instruction, value: Number, dtype: DType) -> int:
         if dtype.is_integer and value != int(value):
@@ -225,8 +228,8 @@ class _Typing:
 
     def finish(self, outputs: tuple[DType, ...] | None) -> TypedProgram:
         for number, i in enumerate(self.program.instructions):
-            if i.name == "constant" and not isinstance(i.detail, tuple):
-                continue  # weak
+            if is_weak(i):
+                continue
             if i.name == "store":
                 self.store(i, outputs)
             else:
@@ -297,6 +300,11 @@ class _Typing:
         args = [self.typed_operand(a, bool_) for a in condition]
         args += [self.typed_operand(a, dtype) for a in operands]
         return self.put(i, args, bool_ if i.name in PREDICATES else dtype)
+
+
+def is_weak(i: Instruction) -> bool:
+    """Does it take its dtype from what it meets?"""
+    return i.name == "as_number" or (i.name == "constant" and not isinstance(i.detail, tuple))
 
 
 def is_store(i: Instruction) -> bool:

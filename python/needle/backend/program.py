@@ -28,8 +28,8 @@ shape are the *row*. A value is of one of four kinds, and mixes with those befor
 `random` values are full: a number of a Philox stream for each element, by its position in C order.
 
 Types are fixed by `for_dtypes`. Operands of one function must agree in the type that they are
-computed in (halves count as float32, small integers as int32); Python numbers take the type of the
-other operand, `cast` does the rest.
+computed in (halves count as float32, small integers as int32); Python numbers and `as_number` take
+the type of the other operand, `cast` does the rest.
 """
 
 from __future__ import annotations
@@ -295,6 +295,11 @@ def row_size(dtype: Any = int64) -> Value:
     return _builder().emit("row_size", (), "scalar", dtype_of(dtype))
 
 
+def as_number(x: Value) -> Value:
+    """x in the type of what it meets, as a Python number would be: halves do not round it."""
+    return _builder(x).emit("as_number", (x.number,), x.kind)
+
+
 def random(seed: Operand, offset: Operand) -> Value:
     """Numbers in [0, 1), float32: what the kernel `random` gives as "uniform" for this seed and
     offset to the element's position in C order. Both are int64 scalars; all their bits count."""
@@ -326,7 +331,7 @@ column_sum = _reduction("column_sum")
 def row_mean(x: Value) -> Value:
     """The mean of each row."""
     count = x.builder.emit("row_size", (), "scalar", int64)
-    return row_sum(x) / cast(count, x)
+    return row_sum(x) / as_number(count)
 
 
 def gather(x: Value, index: Value) -> Value:

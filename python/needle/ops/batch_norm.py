@@ -11,7 +11,7 @@ from ..backend.program import (
     Program,
     Row,
     Value,
-    cast as cast_value,
+    as_number,
     column_sum,
     program,
     row_mean,
@@ -101,7 +101,7 @@ def gradient_by_rows(eps: float) -> Program:
     def batch_norm_gradient(
         g: Value, x: Value, w: Row, mean: Row, var: Row, g_mean: Row, g_var: Row
     ) -> tuple[Value, ...]:
-        r, d, count = rsqrt(var + eps), x - mean, cast_value(row_size(), x)
+        r, d, count = rsqrt(var + eps), x - mean, as_number(row_size())
         by_g, by_gd = row_sum(g), row_sum(g * d)
         of_d = (w * r * r * r * by_gd - 2.0 * g_var) / count
         dx = w * r * g - d * of_d - (w * r * by_g - g_mean) / count

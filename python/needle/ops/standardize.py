@@ -12,6 +12,7 @@ from ..backend.program import (
     Program,
     Row,
     Value,
+    as_number,
     cast,
     column_sum,
     maximum,
@@ -102,7 +103,7 @@ def standardize_gradient(eps: float, centred: bool) -> Program:
     @program
     def standardize_gradient(g: Value, y: Value, var: Row, g_mean: Row, g_var: Row) -> Value:
         scale = rsqrt(var + eps)
-        count = cast(row_size(), y)
+        count = as_number(row_size())
         by_y = scale * row_mean(g * y) - g_var * 2.0 / (count * scale)
         if not centred:
             return scale * g - y * by_y

@@ -143,6 +143,26 @@ def test_nll_loss(shape, reduction):
     compare_losses("nll_loss", [draw(*shape), target], weight=weight, reduction=reduction)
 
 
+@pytest.mark.parametrize("shape", [(20_000, 5), (3, 20_000)], ids=str)
+@pytest.mark.parametrize("options", [{"label_smoothing": 0.2}, {"weight": 1.0}], ids=str)
+def test_mean_of_halves_whose_sum_is_too_large(shape, options):
+    """Sums of many losses, or of many classes, are no float16; their mean is."""
+    scores, target = 4 * draw(*shape), ndl.tensor(ids(shape[0]))
+    if "weight" in options:
+        options = {"weight": ndl.ones(shape[1], dtype="float16")}
+    x = ndl.tensor(scores, dtype="float16", requires_grad=True)
+    loss = F.cross_entropy(x, target, **options)
+    exact = TF.cross_entropy(
+        torch.tensor(x.numpy().astype("float64")),
+        torch.tensor(target.numpy()),
+        label_smoothing=options.get("label_smoothing", 0.0),
+    )
+    assert loss.dtype == "float16"
+    assert_close(loss, exact.numpy(), rtol=2e-3)
+    loss.backward()
+    assert np.isfinite(x.grad.numpy()).all()
+
+
 def test_softmax_loss_keeps_float32_and_takes_float_ids():
     logits, y = ndl.Tensor(draw(6, 5)), ndl.Tensor(ids(6))
     loss = nn.SoftmaxLoss()(logits, y)

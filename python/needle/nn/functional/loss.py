@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...autograd import Tensor
+from ...dtype import dtype_of, widened
 from ...ndarray.layout import broadcast_shapes
 from ...ops import gather, logsoftmax, norm, where
 from ...ops.activation import softplus
@@ -66,9 +67,11 @@ def _weigh(loss: Tensor, kept: Tensor, ids: Tensor, weight: Tensor | None) -> tu
 
 
 def _finish(losses: Tensor, shares: Tensor, reduction: str) -> Tensor:
-    if reduction == "none":
-        return losses
-    return losses.sum() / shares.sum() if reduction == "mean" else losses.sum()
+    if reduction != "mean":
+        return losses if reduction == "none" else losses.sum()
+    wide = widened(dtype_of(losses.dtype))  # the sums of a mean may be too large for halves
+    mean = losses.astype(wide).sum() / shares.astype(wide).sum()
+    return mean.astype(losses.dtype)
 
 
 def _check_weight(op: str, weight: Tensor | None, classes: int) -> None:
@@ -108,9 +111,9 @@ def cross_entropy(
     result = _finish(losses, shares, reduction)
     if not label_smoothing:
         return result
-    everywhere = -_weighted(logsoftmax(input, axis), weight, axis).sum(axis)
+    everywhere = -_weighted(logsoftmax(input, axis), weight, axis).mean(axis)
     smooth = _finish(where(kept, everywhere, 0.0), shares, reduction)
-    return result * (1 - label_smoothing) + smooth * (label_smoothing / classes)
+    return result * (1 - label_smoothing) + smooth * label_smoothing
 
 
 def _soft_cross_entropy(

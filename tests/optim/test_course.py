@@ -150,6 +150,22 @@ def test_small_dtypes_move(kind: type[optim.Optimizer], dtype: str) -> None:
         assert np.isfinite(new).all() and not np.array_equal(old, new)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in OPTIMIZERS if kind.elementwise])
+@pytest.mark.parametrize("decay", [0.0, 0.013])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_small_dtypes_round_once(kind: type[optim.Optimizer], decay: float, dtype: str) -> None:
+    """The first step is float32's, rounded; with a gradient of 0 too, where eps alone divides."""
+    value = np.array([1.5, -2.25, 0.75, 3.0, -0.5])
+    gradient = np.array([0.5, -3.0, 0.0, 0.125, 2.0])
+    found = []
+    for used in ("float32", dtype):
+        p = Tensor(value, dtype=used)
+        p.grad = Tensor(gradient, dtype=used)
+        kind([p], lr=0.0137, weight_decay=decay).step()
+        found.append(p.data.astype(dtype).numpy())
+    np.testing.assert_array_equal(*found)
+
+
 @every_optimizer
 def test_step_cuts_the_history_of_gradients(kind: type[optim.Optimizer]) -> None:
     w = Tensor(np.ones((3, 2)))

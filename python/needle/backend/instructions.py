@@ -267,8 +267,9 @@ class _Typing:
             return self.put(i, words, float32)
         if i.name == "cast":
             return self.put(i, (self.typed_operand(i.args[0], i.detail),), i.detail, i.detail)
-        if i.name == "cast_like":
+        if i.name in ("cast_like", "computed_like"):
             dtype = self.dtypes[self.number[i.args[1]]]
+            dtype = dtype if i.name == "cast_like" else computed_in(dtype)
             cast_to = Instruction("cast", (), i.kind)
             return self.put(cast_to, (self.typed_operand(i.args[0], dtype),), dtype, dtype)
         if i.name == "gather":

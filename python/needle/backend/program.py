@@ -280,6 +280,11 @@ def cast(x: Value, to: Any) -> Value:
     return _builder(x).apply("cast", x, detail=dtype_of(to))
 
 
+def computed_like(x: Value, other: Value) -> Value:
+    """x in the type that another value is computed in: `cast`, but halves do not round it."""
+    return _builder(x).emit("computed_like", (x.number, other.number), x.kind)
+
+
 def constant(value: Number, dtype: Any) -> Value:
     """A number of a dtype."""
     return _builder().emit("constant", (), "scalar", (value, computed_in(dtype_of(dtype))))

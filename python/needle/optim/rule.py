@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import Tensor
-from ..backend.program import Program, Value, cast, trace
+from ..backend.program import Program, Value, computed_like, trace
 from ..ndarray import layout
 from ..ndarray.array import NDArray, empty_like, strides_like
 
@@ -29,11 +29,12 @@ class Cell(Value):
 def rule_program(name: str, update: Update, state: Sequence[str], n_rates: int) -> Program:
     """(p, g, state..., rates...) -> (p, state...), by update(p, g, state, rates).
 
-    The rates are float64 scalars, and reach `update` in the parameter's dtype."""
+    The rates are float64 scalars, and reach `update` in the type that the parameter is computed in:
+    as a half, β2 = 0.999 would be 1 and eps = 1e-8 nothing."""
 
     def rule(p: Value, g: Value, *rest: Value) -> tuple[Value, ...]:
         cells = {n: Cell(v.builder, v.number) for n, v in zip(state, rest, strict=False)}
-        rates = [cast(v, p) for v in rest[len(state) :]]
+        rates = [computed_like(v, p) for v in rest[len(state) :]]
         return (update(p, g, cells, rates), *cells.values())
 
     arguments = ["p", "g", *state, *(f"rate{i}" for i in range(n_rates))]

@@ -21,6 +21,8 @@ class Adagrad(Optimizer):
     with s = initial_accumulator_value at first. PyTorch's defaults.
     """
 
+    elementwise = True
+
     def __init__(
         self,
         params: Iterable[Tensor | Mapping[str, Any]],

@@ -271,6 +271,21 @@ def test_cosine_similarity_of_zero_is_finite():
     assert similarity.numpy() == 0 and np.isfinite(x.grad.numpy()).all()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_cosines_of_halves(dtype):
+    """Squares of 200 are no float16; nor are the constants that keep lengths above 0."""
+    a = ndl.tensor([[0, 0], [200, 200]], dtype=dtype, requires_grad=True)
+    b = ndl.tensor([[1, 2], [200, 300]], dtype=dtype)
+    similarity = F.cosine_similarity(a, b)
+    loss = F.cosine_embedding_loss(a, b, ndl.tensor([1, 1]), reduction="none")
+    assert similarity.dtype == loss.dtype == dtype
+    expected = [0, 5 / 26**0.5]
+    assert_close(similarity.float(), np.array(expected), rtol=1e-2)
+    assert_close(1 - loss.float(), np.array(expected), rtol=1e-2)
+    (similarity.sum() + loss.sum()).backward()
+    assert np.isfinite(a.grad.numpy()[1]).all()
+
+
 @reductions
 @pytest.mark.parametrize("margin", [0.0, 0.4])
 def test_cosine_embedding_loss(reduction, margin):

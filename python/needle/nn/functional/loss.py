@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from ...autograd import Tensor
-from ...dtype import dtype_of, widened
+from ...dtype import DType, dtype_of, promote, widened
 from ...ndarray.layout import broadcast_shapes
 from ...ops import gather, logsoftmax, norm, where
 from ...ops.activation import softplus
 from ...ops.indexing import ids_of
 from ...ops.loss import binary_cross_entropy_of, cross_entropy_of_ids, mean_cross_entropy
+from ...ops.reduce import averaged
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -249,12 +250,19 @@ def huber_loss(
     return _reduced("huber_loss", where(d <= delta, d * d / 2, (d - delta / 2) * delta), reduction)
 
 
+def _for_squares(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor, DType]:
+    """Both in the type that holds the squares of halves, and the type of the result."""
+    dtype = averaged(promote(dtype_of(x1.dtype), dtype_of(x2.dtype)))
+    return x1.astype(widened(dtype)), x2.astype(widened(dtype)), dtype
+
+
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1·x2 / (|x1| |x2|) along dim, each length at least eps"""
     shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
     x1, x2 = (x if x.shape == shape else x.broadcast_to(shape) for x in (x1, x2))
+    x1, x2, dtype = _for_squares(x1, x2)
     lengths = norm(x1, 2, dim).clip(eps) * norm(x2, 2, dim).clip(eps)
-    return (x1 * x2).sum(dim) / lengths
+    return ((x1 * x2).sum(dim) / lengths).astype(dtype)
 
 
 def cosine_embedding_loss(
@@ -273,8 +281,9 @@ def cosine_embedding_loss(
             f"{input1.shape} and {target.shape}."
         )
     tiny = 1e-12
-    products = ((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)
-    cosine = (input1 * input2).sum(-1) / products.sqrt()
+    x1, x2, dtype = _for_squares(input1, input2)
+    products = ((x1 * x1).sum(-1) + tiny) * ((x2 * x2).sum(-1) + tiny)
+    cosine = ((x1 * x2).sum(-1) / products.sqrt()).astype(dtype)
     apart = where(target.eq(-1), (cosine - margin).relu(), 0.0)
     losses = where(target.eq(1), 1 - cosine, apart)
     return _reduced("cosine_embedding_loss", losses, reduction)

@@ -237,6 +237,8 @@ def test_normalize(p, dim):
 
 def test_normalize_zero():
     compare(F.normalize, TF.normalize, [np.zeros((2, 3))])
+    half = F.normalize(ndl.zeros(2, 3, dtype="float16"))
+    assert half.dtype == "float16" and not half.numpy().any()
 
 
 # Mistakes ---------------------------------------------------------------------------------------

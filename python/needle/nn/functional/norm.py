@@ -12,6 +12,7 @@ from ...dtype import bfloat16, dtype_of, float32, float64
 from ...ops import norm
 from ...ops.batch_norm import batch_norm as norm_of_batch
 from ...ops.group_norm import group_norm as norm_of_groups
+from ...ops.reduce import accumulator, averaged
 from ...ops.standardize import affine_norm, apply_affine, standardize
 
 
@@ -189,4 +190,6 @@ def instance_norm(
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x divided by its p-norm along dim, but by eps at least"""
-    return input / norm(input, p, dim, keepdims=True).clip(eps)
+    x = input.astype(accumulator(input.dtype))  # eps is no float16
+    y = x / norm(x, p, dim, keepdims=True).clip(eps)
+    return y.astype(averaged(input.dtype))

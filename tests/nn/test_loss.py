@@ -194,6 +194,13 @@ def test_binary_cross_entropy_at_0_and_1():
         assert_close(x.grad, y.grad.numpy())
 
 
+def test_binary_cross_entropy_of_halves_at_0_and_1():
+    p = ndl.tensor([0.0, 1.0, 0.5], dtype="float16", requires_grad=True)
+    F.binary_cross_entropy(p, ndl.tensor([0.0, 1.0, 1.0], dtype="float16")).backward()
+    assert p.grad.dtype == "float16"
+    assert_close(p.grad, np.array([0, 0, -2 / 3]), rtol=1e-3)
+
+
 def test_binary_cross_entropy_twice():
     p, t = ndl.tensor(draw(3, 2, low=0.1, high=0.9)), ndl.tensor(draw(3, 2, seed=1, low=0.1))
     check_grads(lambda p, t: F.binary_cross_entropy(p, t), p, t)

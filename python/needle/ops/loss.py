@@ -246,7 +246,8 @@ class BinaryCrossEntropy(TensorOp):
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         p, t = node.inputs
-        dp = out_grad * (p - t) / (p * (1 - p)).clip(1e-12)
+        wide = p.astype(accumulator(p.dtype))  # 1e-12 is no float16
+        dp = out_grad * (wide - t) / (wide * (1 - wide)).clip(1e-12)
         dt = out_grad * (_log_tensor(1 - p) - _log_tensor(p))
         return fit(dp, p), fit(dt, t)
 

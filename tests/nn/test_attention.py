@@ -111,6 +111,23 @@ def test_queries_that_see_nothing_get_zeros():
     assert (q.grad.numpy()[0, 1] == 0).all()
 
 
+@pytest.mark.parametrize("dropout", [0.0, 1e-9])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_masks_do_not_hide_what_is_wrong(dropout, wrong):
+    """A score of NaN or inf is no query that sees nothing."""
+    q, k, v = (ndl.tensor(draw(2, 3, 4, seed=i)) for i in range(3))
+    mask = np.zeros((3, 3))
+    mask[1, 2] = wrong
+    y = F.scaled_dot_product_attention(q, k, v, ndl.tensor(mask), dropout).numpy()
+    assert np.isnan(y[:, 1]).all() and np.isfinite(y[:, [0, 2]]).all()
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_no_keys_and_a_mask(dropout):
+    q, k, mask = ndl.ones(3, 4), ndl.ones(0, 4), ndl.ones(3, 0)
+    assert not F.scaled_dot_product_attention(q, k, k, mask, dropout).numpy().any()
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [None, "bool", "numbers"])
 def test_equals_its_composite(causal, masked):

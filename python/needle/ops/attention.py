@@ -13,7 +13,7 @@ from typing import Any
 from ..autograd import Tensor, TensorTuple, TensorTupleOp
 from ..ndarray import functions as F, sequence
 from .common import check_tensor, fit
-from .compare import isfinite, where
+from .compare import not_equal, where
 from .composite import gradient_of_gradient
 from .softmax import logsumexp, softmax
 
@@ -114,7 +114,7 @@ def attention_by_definition(
     if mask is None:
         p = softmax(s, -1)
         return p @ v, logsumexp(s, -1, keepdims=True), p
-    sees = isfinite(s.detach().max(-1, keepdims=True))
+    sees = not_equal(s.detach(), never).any(-1, keepdims=True)
     s = where(sees, s, 0.0)  # a row of -inf has no softmax
     p = where(sees, softmax(s, -1), 0.0)
     return p @ v, where(sees, logsumexp(s, -1, keepdims=True), never), p

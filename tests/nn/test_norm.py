@@ -108,6 +108,14 @@ def test_layer_norm_of_halves_with_float32_parameters():
     assert_close(found, standardize(x, (1,), 1e-5)[0] * w + b)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gradients_of_halves_are_halves(dtype):
+    x = ndl.tensor(draw(4, 6), dtype=dtype, requires_grad=True)
+    w, b = (ndl.tensor(draw(6, seed=i), dtype=dtype, requires_grad=True) for i in (1, 2))
+    (F.layer_norm(x, 6, w, b) + F.rms_norm(x, 6, w)).sum().backward()
+    assert x.grad.dtype == w.grad.dtype == b.grad.dtype == dtype
+
+
 @in_floats
 def test_rms_norm(dtype):
     arrays = [draw(2, 3, 4), draw(3, 4, seed=1)]

@@ -241,7 +241,8 @@ class AffineNorm(_OverLastAxes, TensorOp):
         x, *affine = node.inputs
         op = AffineNormGradient(self.n_axes, self.eps, self.centred, self.weighted, self.shifted)
         op.statistics = self.statistics
-        return op(out_grad, x, *affine[: self.weighted]).tuple()
+        found = op(out_grad, x, *affine[: self.weighted]).tuple()
+        return tuple(fit(d, source) for d, source in zip(found, node.inputs, strict=True))
 
 
 class AffineNormGradient(_OverLastAxes, FusedTupleOp):

@@ -166,6 +166,18 @@ def test_small_dtypes_round_once(kind: type[optim.Optimizer], decay: float, dtyp
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in OPTIMIZERS if kind.elementwise])
+def test_wide_gradients_of_small_dtypes(kind: type[optim.Optimizer]) -> None:
+    """A float32 gradient steps a half as the same gradient in halves does."""
+    found = []
+    for dtype in ("float16", "float32"):
+        p = Tensor(np.array([1.5, -2.25, 0.75]), dtype="float16")
+        p.grad = Tensor(np.array([0.5, 0.0, -2.0]), dtype=dtype)
+        kind([p], lr=0.0137).step()
+        found.append(p.numpy())
+    np.testing.assert_array_equal(*found)
+
+
 @every_optimizer
 def test_step_cuts_the_history_of_gradients(kind: type[optim.Optimizer]) -> None:
     w = Tensor(np.ones((3, 2)))

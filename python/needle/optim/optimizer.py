@@ -118,7 +118,9 @@ class Optimizer:
         for p in members:
             if not self.state[p].keys() >= set(names):
                 self.state[p] = {**self.init_state(p, group), **self.state[p]}
-        changed = [([p, *(self.state[p][name] for name in names)], p.grad) for p in members]
+        changed = [
+            ([p, *(self.state[p][name] for name in names)], p.grad.astype(p.dtype)) for p in members
+        ]
         run_rule(rule, changed, [rate.to(members[0].device) for rate in rates])
 
     def _advance(self, group: ParamGroup) -> Iterator[tuple[Any, list[Tensor]]]:

@@ -43,11 +43,8 @@ def rule_program(name: str, update: Update, state: Sequence[str], n_rates: int) 
 
 
 def can_run(p: Tensor, g: Tensor) -> bool:
-    """Are both arrays of a device (not NumPy's), of one form?"""
-    arrays = p.realize_cached_data(), g.realize_cached_data()
-    if not all(isinstance(a, NDArray) for a in arrays):
-        return False
-    return bool(arrays[0].shape == arrays[1].shape and arrays[0].dtype == arrays[1].dtype)
+    """Are both arrays of a device (not NumPy's)?"""
+    return all(isinstance(t.realize_cached_data(), NDArray) for t in (p, g))
 
 
 def run_rule(

@@ -44,6 +44,14 @@ def test_standardize_equals_its_composite(shape, axes, centred):
     check_grads(lambda x: standardize(x, axes, 1e-3, centred), x)
 
 
+@pytest.mark.parametrize(("shape", "axes"), [((3, 0), (1,)), ((0, 3), (0,)), ((0, 3), (1,))])
+def test_standardize_nothing(shape, axes):
+    x = ndl.zeros(*shape, requires_grad=True)
+    y, mean, _ = standardize(x, axes, 1e-5)
+    (y.sum() + mean.sum()).backward()
+    assert y.shape == x.grad.shape == shape and mean.shape[axes[0]] == 1
+
+
 def test_half_precision_averages_in_float32():
     x = ndl.tensor(200 + draw(2, 512), "float16")
     y, mean, var = standardize(x, (1,), 1e-5)

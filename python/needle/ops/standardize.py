@@ -118,7 +118,7 @@ def standardize_gradient(eps: float, centred: bool) -> Program:
 def goes_by_columns(a: Any, axes: Sequence[int]) -> bool:
     """Do elements that share a mean lie further apart in memory than those that do not? Channels
     that are innermost, for one: rows across them would jump from line to line."""
-    if a.dtype not in (float32, float64):
+    if a.dtype not in (float32, float64) or a.size == 0:
         return False
     steps = [abs(s) for s in a.strides]
     shared = [steps[i] for i in axes if a.shape[i] != 1]

@@ -133,7 +133,9 @@ def other_axes(a: Any, axes: Sequence[int]) -> tuple[int, ...]:
 def column_moments(a: Any, axes: Sequence[int], eps: float) -> Any:
     """m, v and r of `Standardize`, in one pass over memory in its own order.
 
-    The sums are of x - p for an element p of each mean, so that squares do not cancel."""
+    The sums are of x - p for an element p of each mean, so that squares do not cancel. At worst p
+    holds all of the variance: it lies √(n - 1) deviations from the mean of n elements, no element
+    can lie further, and the variance is off by n roundings."""
     first = tuple(slice(0, 1) if i in axes else slice(None) for i in range(a.ndim))
     pivot = a[first]
     sums = F.run(shifted_sums, a, pivot, axes=other_axes(a, axes))
@@ -241,8 +243,7 @@ class AffineNorm(_OverLastAxes, TensorOp):
         x, *affine = node.inputs
         op = AffineNormGradient(self.n_axes, self.eps, self.centred, self.weighted, self.shifted)
         op.statistics = self.statistics
-        found = op(out_grad, x, *affine[: self.weighted]).tuple()
-        return tuple(fit(d, source) for d, source in zip(found, node.inputs, strict=True))
+        return op(out_grad, x, *affine[: self.weighted]).tuple()
 
 
 class AffineNormGradient(_OverLastAxes, FusedTupleOp):
@@ -261,7 +262,7 @@ class AffineNormGradient(_OverLastAxes, FusedTupleOp):
         if not (self.weighted or self.shifted):
             return (found,)
         dx, *sums = found
-        return dx, *[F.reshape(v, v.shape[x.ndim - self.n_axes :]) for v in sums]
+        return dx, *[F.cast(F.reshape(v, v.shape[x.ndim - self.n_axes :]), x.dtype) for v in sums]
 
     def definition(self, g: Any, x: Any, *weight: Any) -> Any:
         axes = self.axes(x.ndim)

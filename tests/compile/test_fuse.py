@@ -312,6 +312,13 @@ def test_mean_cross_entropy_and_its_gradients_are_one_program(ignored):
     assert over_logits[1].text.count("exp ") == 1
 
 
+def test_the_loss_of_the_course_is_such_a_program_too():
+    compiled = ndl.jit(ndl.value_and_grad(lambda w, x, y: ndl.nn.SoftmaxLoss()(x @ w, y)))
+    compiled(tensor(6, 9), tensor(20, 6), ndl.tensor(RNG.integers(0, 9, 20)))
+    over_logits = [k for k in compiled.kernels if "float32[20, 9]" in k.inputs + k.outputs]
+    assert [k.name for k in over_logits] == ["matmul", "run fused", "matmul"]
+
+
 def test_frozen_programs_stay_apart_from_what_is_not():
     """As a part of another program they would be interpreted, which takes twice as long."""
     softmax = ndl.nn.functional.softmax

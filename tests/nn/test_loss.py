@@ -170,6 +170,12 @@ def test_softmax_loss_keeps_float32_and_takes_float_ids():
     assert_close(loss, F.cross_entropy(logits, y))
 
 
+@pytest.mark.parametrize("wrong", [5, -1, -100])
+def test_softmax_loss_ignores_no_id(wrong):
+    with pytest.raises(IndexError, match="expected class ids from 0 to 4"):
+        nn.SoftmaxLoss()(ndl.tensor(draw(2, 5)), ndl.tensor([1, wrong]))
+
+
 # Probabilities ----------------------------------------------------------------------------------
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ..autograd import Tensor
-from ..ops.loss import cross_entropy_of_ids
+from ..ops.loss import mean_cross_entropy
 from . import functional as F
 from .module import Module
+
+NO_ID = -(1 << 62)  # what a loss ignores that ignores nothing
 
 
 class SoftmaxLoss(Module):
@@ -17,7 +19,7 @@ class SoftmaxLoss(Module):
                 "[SoftmaxLoss] expected logits (batch, classes) and class ids (batch,), got "
                 f"{logits.shape} and {y.shape}."
             )
-        return cross_entropy_of_ids(logits, y, 1).mean()
+        return mean_cross_entropy(logits, y, 1, ignored=NO_ID)
 
 
 class _Loss(Module):

@@ -270,6 +270,20 @@ print(seen, f.cache_info().misses)
     assert run_script(code, NEEDLE_JIT="off").strip() == "[1.0, 3.0] 0"
 
 
+def test_what_is_not_compiled_has_no_graph():
+    code = """
+import needle as ndl
+f = ndl.jit(lambda x: x * 2)
+f(ndl.tensor(1.0))
+try:
+    f.graph
+except ValueError as error:
+    print(error)
+"""
+    assert "off by NEEDLE_JIT=off" in run_script(code, NEEDLE_JIT="off")
+    assert "off by NEEDLE_BACKEND=np" in run_script(code, NEEDLE_BACKEND="np")
+
+
 # Threads and processes ---------------------------------------------------------------------------
 
 

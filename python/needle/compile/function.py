@@ -276,6 +276,9 @@ class Jitted:
     @property
     def program(self) -> Program:
         """The program of the last call."""
+        if self._last is None and not ENABLED:
+            setting = "NEEDLE_JIT=off" if config.JIT == "off" else "NEEDLE_BACKEND=np"
+            raise ValueError(f"[jit] nothing is compiled: it is turned off by {setting}.")
         if self._last is None:
             raise ValueError("[jit] call the function first: it is compiled when it is called.")
         return self._last

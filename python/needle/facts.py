@@ -8,7 +8,7 @@ same. Whoever changes one says so with `changed`, so that programs need not look
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,14 +16,15 @@ T = TypeVar("T")
 
 
 class Fact(NamedTuple):
-    """How to read it, what it was, and whether whoever changes it says so."""
+    """How to read it, what it was, what it belongs to, and whether whoever changes it says so."""
 
     read: Callable[[], Any]
     value: Any
+    owner: type
     is_told: bool = True
 
 
-Facts = dict[Hashable, Fact]
+Facts = dict[tuple[int, str], Fact]  # by the owner's id, and a name
 PLAIN = (bool, int, float, complex, str, bytes, type(None))  # values that are compared as values
 
 
@@ -45,13 +46,24 @@ def fact(owner: object, name: str, read: Callable[[], T]) -> T:
     """read(), which is noted as `name` of `owner` while a function is traced."""
     value = read()
     if noting.facts is not None:
-        noting.facts.setdefault((id(owner), name), Fact(read, value))
+        noting.facts.setdefault((id(owner), name), Fact(read, value, type(owner)))
     return value
 
 
 def hold(facts: Iterable[Fact]) -> bool:
     """Are they all as they were?"""
     return all(fact.read() == fact.value for fact in facts)
+
+
+def difference(facts: Facts) -> str | None:
+    """The first that is not as it was, in words."""
+    for (_, name), (read, before, owner, _) in facts.items():
+        now = read()
+        if now != before:
+            are_plain = isinstance(now, PLAIN) and isinstance(before, PLAIN)
+            what = f"{now!r:.60} instead of {before!r:.60}" if are_plain else "another one"
+            return f"{owner.__name__}.{name} is {what}"
+    return None
 
 
 @contextmanager
@@ -88,6 +100,7 @@ def _read_noted(owner: Any, name: str) -> Any:
             known = Fact(
                 lambda: _comparable(getattr(owner, name, None)),
                 _comparable(value),
+                type(owner),
                 is_told=not _has_containers(value),
             )
             noting.facts.setdefault((id(owner), name), known)

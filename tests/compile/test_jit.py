@@ -128,6 +128,40 @@ def test_retracing_often_warns_with_the_reason():
     assert caught[0].filename == __file__
 
 
+# The reason, and what changes with n before each call.
+CHANGES = {
+    "Dropout.p is 0.09 instead of 0.08": lambda w, layers, n: setattr(layers[1], "p", n / 100),
+    "Linear.weight is another one": lambda w, layers, n: setattr(
+        layers[0], "weight", nn.Parameter(ndl.ones(2, 2))
+    ),
+    "a tensor from outside is float32(9,) instead of float32(8,)": lambda w, layers, n: setattr(
+        w, "data", ndl.zeros(n)
+    ),
+    "a tensor from outside lies otherwise in memory": lambda w, layers, n: setattr(
+        w, "data", ndl.zeros(20)[n : n + 2]
+    ),
+    "a tensor that it made is still used outside": lambda w, layers, n: setattr(w, "made", []),
+}
+
+
+@pytest.mark.parametrize("why", CHANGES)
+def test_retracing_often_says_what_has_changed(why):
+    w, layers = ndl.zeros(1), nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5))
+
+    @ndl.jit
+    def f(x):
+        y = layers(x)
+        if hasattr(w, "made"):
+            w.made.append(y)
+        return y, w + 1
+
+    with pytest.warns(RuntimeWarning) as caught:
+        for n in range(1, 10):
+            CHANGES[why](w, layers, n)
+            f(ndl.ones(1, 2))
+    assert str(caught[0].message).endswith(f"is traced for the 9th time: {why}.")
+
+
 def test_nested_functions_become_one_program():
     inner = ndl.jit(lambda x: x * 2)
     outer = ndl.jit(lambda x: inner(x) + 1)

@@ -77,6 +77,22 @@ class Known:
         self.changes += 1
         return True
 
+    def difference(self) -> str | None:
+        """The first reason for which they do not hold, in words."""
+        if [tensor.requires_grad for tensor in self.tensors] != self.wanted:
+            return "other tensors from outside require a gradient"
+        for cell, before in zip(self.cells, self.layouts, strict=True):
+            tensor = cell.tensor()
+            if tensor is None or not isinstance(array := data_of(tensor), NDArray):
+                return "a gradient from outside is gone"
+            now = layout_of(array)
+            if (now.shape, now.dtype) != (before.shape, before.dtype):
+                kinds = [f"{layout.dtype}{layout.shape}" for layout in (now, before)]
+                return f"a tensor from outside is {' instead of '.join(kinds)}"
+            if now != before:
+                return "a tensor from outside lies otherwise in memory"
+        return None
+
     def _share_alike(self, arrays: list[NDArray]) -> bool:
         """Do those that shared memory share it still? Where memory is written in place, others must
         not have come to share it."""

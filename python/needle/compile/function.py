@@ -205,7 +205,7 @@ class Jitted:
         self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], known: list[Program]
     ) -> Program:
         self._misses += 1
-        self._warn(call.key, bool(known))
+        self._warn(call.key, known)
         traced = trace(self._function, args, kwargs, call.types)
         if self._dynamic is not None and not traced.escaped:
             marks = self._dynamic.marked(call, args, kwargs)
@@ -229,11 +229,12 @@ class Jitted:
                     return program
         return None
 
-    def _warn(self, key: Hashable, known: bool) -> None:
+    def _warn(self, key: Hashable, known: list[Program]) -> None:
         if self._misses <= MANY_TRACES or self._misses % MANY_TRACES != 1:
             return
-        why = "what it uses from outside has changed (shapes, training, new tensors made inside)"
-        if not known:
+        if known:
+            why = known[-1].difference()
+        else:
             why = f"its arguments differ: {_difference(key, self._last_key)}"
         name = getattr(self._function, "__qualname__", "function")
         message = f"[jit] {name} is traced for the {self._misses}th time: {why}."

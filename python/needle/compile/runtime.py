@@ -83,6 +83,13 @@ class Program:
                     return False
         return True
 
+    def difference(self) -> str:
+        """What it took for granted and is not so any more, in words."""
+        if self.trace.escaped:
+            return "a tensor that it made is still used outside"
+        found = self._bind.known.difference() or facts.difference(self.trace.facts)
+        return found or "tensors from outside, their gradients or random generators have changed"
+
     def kernels(self) -> list[Kernel]:
         """The calls, described; those that run as C with their source."""
         built = getattr(self._calls, "built", {})

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.usefixtures("numpy_generator")
         lambda x: str(x),
         lambda x: x[x > 0],
         lambda x: np.from_dlpack(x),
+        lambda x: pickle.dumps(x),
     ],
 )
 def test_python_that_needs_elements_is_refused(ask):
@@ -212,6 +213,13 @@ def test_copies_have_programs_of_their_own(copied):
     np.testing.assert_array_equal(bits(copied(f)(x)), before)
     doubled(x)
     assert copied(doubled) is doubled
+
+
+def test_functions_that_have_no_name_are_not_pickled():
+    f = ndl.jit(lambda x: x * 2)
+    f(ndl.tensor(X))
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(f)
 
 
 def test_transforms_compile():

@@ -9,9 +9,17 @@ import sys
 from types import FrameType
 from typing import NamedTuple
 
+import numpy as np
+
 PACKAGE = os.path.dirname(__file__) + os.sep
-# Frames of these files are not the user's: the package, decorators with a context, Python's own.
-NOT_THE_USERS = (PACKAGE, contextlib.__file__, "<frozen ")
+# Frames of these files are not the user's: the package, NumPy, decorators with a context, Python's
+# own.
+NOT_THE_USERS = (
+    PACKAGE,
+    os.path.dirname(np.__file__) + os.sep,
+    contextlib.__file__,
+    "<frozen ",
+)
 
 
 class Line(NamedTuple):

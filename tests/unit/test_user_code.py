@@ -3,6 +3,8 @@
 import os
 from types import FunctionType
 
+import numpy as np
+
 from needle import user_code
 
 
@@ -25,4 +27,9 @@ def test_a_folder_whose_name_begins_like_the_package_is_the_users():
 
 def test_files_of_the_package_are_passed_over():
     line = line_from(os.path.join(user_code.PACKAGE, "nn", "some.py"))
+    assert line is not None and line.file == __file__
+
+
+def test_files_of_numpy_are_passed_over():
+    line = line_from(os.path.join(os.path.dirname(np.__file__), "linalg", "some.py"))
     assert line is not None and line.file == __file__

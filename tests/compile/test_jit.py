@@ -386,6 +386,34 @@ print(os.waitpid(child, 0)[1])
     assert run_script(code).strip() == "0"
 
 
+def test_a_process_that_is_forked_while_a_thread_traces_can_trace():
+    code = """
+import os, signal, threading
+import needle as ndl
+
+is_tracing, go_on = threading.Event(), threading.Event()
+
+@ndl.jit
+def slow(x):
+    is_tracing.set()
+    go_on.wait(0.5)
+    return x * 2
+
+x = ndl.ones(3)
+thread = threading.Thread(target=slow, args=(x,))
+thread.start()
+is_tracing.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(5)
+    os._exit(0 if ndl.jit(lambda x: x + 1)(x).tolist() == [2, 2, 2] else 1)
+go_on.set()
+thread.join()
+print(os.waitpid(child, 0)[1])
+"""
+    assert run_script(code).strip() == "0"
+
+
 def test_an_exception_in_the_middle_of_a_run_leaves_state_alone():
     w = ndl.tensor([1.0, 2.0, 3.0])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,10 @@ from .state import Cell, State, Tracked, intercepted
 RESULT, DATA, GRADIENT, ESCAPED = "result", "data", "gradient", "escaped"
 MEMORY, WRITTEN = "memory", "written"  # in place: of a state, of an argument
 lock = threading.RLock()  # one function is traced at a time
+if hasattr(os, "register_at_fork"):  # a child has no thread that would finish a trace
+    os.register_at_fork(
+        before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+    )
 
 
 @dataclass

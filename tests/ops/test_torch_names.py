@@ -147,6 +147,8 @@ def test_in_place_methods_write_where_no_gradient_is_recorded():
     with ndl.no_grad():
         weight.add_(1)
     np.testing.assert_array_equal(weight.numpy(), [2, 2])
+    with pytest.raises(TypeError, match="alpha"):
+        x.mul_(2, alpha=3)
 
 
 def test_split_keeps_the_courses_meaning():

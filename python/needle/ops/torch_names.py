@@ -270,23 +270,34 @@ def _casting(name: str, dtype: str) -> Callable[[Tensor], Tensor]:
     return cast
 
 
-def _writing(name: str, operator: str, symbol: str) -> Callable[..., Tensor]:
+def _writing(name: str, operator: str, symbol: str) -> Callable[[Tensor, Any], Tensor]:
     """The method that writes into x as the operator does; a tensor with a history is refused."""
 
-    def write(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    def write(x: Tensor, other: Any) -> Tensor:
         other_grad = isinstance(other, Tensor) and other.requires_grad
         if is_grad_enabled() and (x.requires_grad or other_grad):
             raise ValueError(
                 "[in place] expected no gradients to record here; put it into `with "
                 "needle.no_grad():`, or make a new tensor instead."
             )
-        scaled = other if alpha == 1 else multiply(constant(other, x, name), alpha)
-        written: Tensor = IN_PLACE[operator](x, scaled)
+        written: Tensor = IN_PLACE[operator](x, other)
         return written
 
     write.__name__ = write.__qualname__ = name
-    write.__doc__ = f"x {symbol} alpha other, in x's memory; only where nothing is recorded."
+    write.__doc__ = f"x {symbol} other, written into x's memory; only where nothing is recorded."
     return write
+
+
+def _writing_scaled(name: str, operator: str, symbol: str) -> Callable[..., Tensor]:
+    """The same for sums, with PyTorch's factor."""
+    write = _writing(name, operator, symbol)
+
+    def write_scaled(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+        return write(x, other if alpha == 1 else multiply(constant(other, x, name), alpha))
+
+    write_scaled.__name__ = write_scaled.__qualname__ = name
+    write_scaled.__doc__ = f"x {symbol} alpha other, in x's memory; only where nothing is recorded."
+    return write_scaled
 
 
 def copy_(x: Tensor, other: Any) -> Tensor:
@@ -321,10 +332,9 @@ METHODS: dict[str, Callable[..., Any]] = {
     "mm": mm, "bmm": bmm, "mv": mv, "amax": amax, "amin": amin, "log_softmax": log_softmax,
     "repeat_interleave": repeat_interleave, "outer": outer, "logical_and": compare.logical_and,
     "logical_or": compare.logical_or,
-    **{name: _writing(name, operator, symbol) for name, operator, symbol in (
-        ("add_", "__iadd__", "+"), ("sub_", "__isub__", "-"), ("mul_", "__imul__", "*"),
-        ("div_", "__itruediv__", "/"),
-    )},
+    "add_": _writing_scaled("add_", "__iadd__", "+"),
+    "sub_": _writing_scaled("sub_", "__isub__", "-"),
+    "mul_": _writing("mul_", "__imul__", "*"), "div_": _writing("div_", "__itruediv__", "/"),
     **{name: _casting(name, dtype) for name, dtype in (
         ("half", "float16"), ("bfloat16", "bfloat16"), ("double", "float64"), ("long", "int64"),
         ("short", "int16"), ("char", "int8"), ("byte", "uint8"), ("float", "float32"),

@@ -250,9 +250,19 @@ def test_recurrence_layouts(device, cell, dtype):
 
 @on_devices
 @cells
+@in_floats
+def test_recurrence_with_shared_weights_in_any_layout(device, cell, dtype):
+    for layout in range(len(WRITABLE)):
+        check_recurrence(device, cell, dtype, (3, 5, 240), bias=layout % 2 == 1, layout=layout)
+
+
+@on_devices
+@cells
 def test_recurrence_of_any_size(device, cell):
     for sizes in ((1, 1, 1), (1, 17, 3), (2, 33, 64), (4, 16, 65), (6, 2, 100), (2, 50, 300)):
         check_recurrence(device, cell, float32, sizes)
+    for sizes in ((3, 1, 300), (2, 7, 333), (1, 40, 1030)):  # weights that tasks share
+        check_recurrence(device, cell, float32, sizes, bias=True)
     for sizes in ((0, 2, 3), (2, 0, 3), (2, 3, 0)):
         check_recurrence(device, cell, float32, sizes)
 
@@ -321,8 +331,9 @@ def test_attention_does_not_depend_on_threads(heads, _restore_threads):
 
 
 @cells
-def test_recurrence_does_not_depend_on_threads(cell, _restore_threads):
-    info, (steps, batch, size) = CELLS[cell], (5, 40, 70)
+@pytest.mark.parametrize("sizes", [(5, 40, 70), (3, 6, 300)])  # by rows, by units
+def test_recurrence_does_not_depend_on_threads(cell, sizes, _restore_threads):
+    info, (steps, batch, size) = CELLS[cell], sizes
     x = Spec(normal(float32, (steps, batch, info.gates * size), 1), float32)
     w = Spec(normal(float32, (size, info.gates * size), 2, 0.1), float32)
     first = Spec(normal(float32, (batch, size), 3), float32, contiguous)

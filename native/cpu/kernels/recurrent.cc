@@ -3,413 +3,384 @@
 // What the inputs add to the gates comes in, one product for all steps; here a step is the product
 // of the state with its weights, and the cell's arithmetic on each block of it while that is in
 // cache. The rows of a batch never meet, so a task takes some of them through all steps: threads
-// meet only at the end.
-#include "brgemm.h"
+// meet only at the end. Weights that are too large for a core's cache are shared out instead: a
+// task takes some units of all rows through one step, and finds their weights again with the next.
 #include "entries.h"
 #include "recurrent_cells.h"
-#include "transpose.h"
-#include "workspace.h"
+#include "recurrent_panels.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
-// Operands ----------------------------------------------------------------------------------------
+constexpr int64_t kRowsTogether = 32;  // whose blocks of a product stay in cache
 
-// Rows of Ts; `step` elements from one to the next.
+// Do tasks take rows through all steps, or units through one? 20 steps of an LSTM on two Zen 4
+// cores, in ms, by rows and by units: 16 rows of 128 units 0.27 and 0.32, one row 0.074 and 0.055;
+// 16 rows of 512 units 3.9 and 3.8, one row 1.2 and 0.75; 10 steps of 64 rows of 1536 148 and 77.
 template <class T>
-struct Block {
-  T* data = nullptr;
-  int64_t step = 0;
-
-  T* row(int64_t i) const { return data + i * step; }
-};
-
-// Rows (time, batch) or (batch) of an operand; steps in bytes.
-template <class T>
-struct Lines {
-  char* data = nullptr;
-  int64_t time = 0, batch = 0, col = 0, width = 0;
-  Source<T> source = {};
-  StoreFn<T> store_row = nullptr;
-
-  char* at(int64_t t, int64_t b) const { return data + t * time + b * batch; }
-  bool is_plain() const { return source.is_plain && col == sizeof(T); }
-
-  // The memory for rows from (t, b) on: their own, or `buffer`.
-  Block<T> place(int64_t t, int64_t b, T* buffer) const {
-    if (!is_plain()) return {buffer, width};
-    return {reinterpret_cast<T*>(at(t, b)), batch / static_cast<int64_t>(sizeof(T))};
-  }
-  Block<T> load(int64_t t, int64_t b, int64_t rows, T* buffer) const {
-    const Block<T> block = place(t, b, buffer);
-    for (int64_t i = 0; !is_plain() && i < rows; ++i) read(block.row(i), t, b + i);
-    return block;
-  }
-  // Done with `place`.
-  void store(int64_t t, int64_t b, int64_t rows, const Block<T>& block) const {
-    for (int64_t i = 0; !is_plain() && i < rows; ++i) write(t, b + i, block.row(i));
-  }
-
-  void read(T* to, int64_t t, int64_t b) const { source.load(to, at(t, b), col, width); }
-  void write(int64_t t, int64_t b, const T* from) const { store_row(at(t, b), col, from, width); }
-};
-
-template <class T>
-Lines<T> lines_of(const View& view) {
-  Lines<T> lines;
-  const int last = view.ndim - 1;
-  lines.data = view.data;
-  lines.time = view.ndim == 3 ? byte_stride(view, 0) : 0;
-  lines.batch = byte_stride(view, last - 1);
-  lines.col = byte_stride(view, last);
-  lines.width = view.shape[last];
-  lines.source = source_of<T, T>(view.dtype);
-  with_dtype(view.dtype,
-             [&](auto tag) { lines.store_row = store_tile<typename decltype(tag)::type, T>; });
-  return lines;
+bool goes_by_rows(int64_t batch, const Lines<T>& w) {
+  constexpr int64_t kOwnCache = 3 << 16, kSharedCache = 1 << 22;  // bytes that a core reads at once
+  return w.bytes() <= (batch < 8 ? kOwnCache : kSharedCache);
 }
 
-// A task's rows of the batch. Few, so that their products stay in registers and there are tasks for
-// all threads; more when the weights are too large for a core's cache, to read them less often.
-inline int64_t rows_of_task(int64_t batch, int64_t weight_bytes) {
-  constexpr int64_t kCache = 1 << 20;
-  if (weight_bytes > kCache) return 32;
-  return batch >= 16 ? 8 : ceil_div(batch, 2);
+// A task's rows: few, so that their products stay in registers; more where weights do not fit its
+// cache, to read them less often. Tasks come in pairs.
+template <class T>
+int64_t rows_of_task(int64_t batch, const Lines<T>& w) {
+  const int64_t most = w.bytes() <= 1 << 20 ? 8 : kRowsTogether;
+  const int64_t pairs = max_of(1, ceil_div(batch, 2 * most));
+  return max_of(1, ceil_div(batch, 2 * pairs));
 }
 
-// Calls body(i) for n panels of weights, each of `size` elements.
-template <class F>
-void for_panels(int64_t n, int64_t size, const F& body) {
-  constexpr int64_t kGrain = 1 << 13;  // elements worth a task
-  parallel_for(n, max_of(1, kGrain / max_of(1, size)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) body(i);
-  });
+// A task's units: an eighth, in whole panels.
+inline int64_t units_of_task(int64_t size, int64_t panel) {
+  return max_of(1, size / 8 / panel) * panel;
 }
 
 // Forward -----------------------------------------------------------------------------------------
 
-// The weights in panels, (panels, H, gates, kUnits): all gates of some units, so that a block of
-// the product has what the cell needs. Units past the last have weights of 0. Every step reads all
-// panels: side by side they take turns in the first-level cache, a power of two apart they would
-// share few of its sets.
 template <class T, class Cell>
-class GatePanels {
+class Forward {
  public:
-  static constexpr int kVecs = Cell::kGates == 1 ? block_vecs(kRows) : Cell::kGates;
-  static constexpr int kUnitVecs = kVecs / Cell::kGates;
-  static constexpr int64_t kUnits = kUnitVecs * kLanes<T>;
-  static constexpr int64_t kWidth = kVecs * kLanes<T>;
-
-  explicit GatePanels(const Lines<T>& w, int64_t size)
-      : size_(size), workspace_(ceil_div(size, kUnits) * size * kWidth * kSize) {
-    for_panels(ceil_div(size, kUnits), size * kWidth, [&](int64_t i) { pack(w, i * kUnits); });
-  }
-
-  // s (rows x kWidth) = h times the panel of the units from `unit` on. Blocks have all rows of a
-  // task, if need be fewer gates: cut into 7 rows and 1, a step took a twentieth longer.
-  void multiply(const Block<T>& h, T* s, int64_t rows, int64_t unit) const {
-    for (int64_t k = 0; k < size_; k += kDepth) {
-      const Panels<T> panels = {h.data + k, at(unit, k)};
-      const PanelSum<T> sum = {&panels, 1, min_of(kDepth, size_ - k), h.step, 1, kWidth};
-      multiply_panels<T>(sum, s, kWidth, rows, kWidth, k > 0);
-    }
-  }
-
- private:
-  static constexpr int64_t kSize = sizeof(T);
-  static constexpr int64_t kDepth = 32768 / (kWidth * kSize);  // a block reads half
-
-  T* at(int64_t unit, int64_t k) const {
-    return workspace_.template as<T>() + (unit / kUnits * size_ + k) * kWidth;
-  }
-
-  void pack(const Lines<T>& w, int64_t unit) const {
-    const int64_t units = min_of(kUnits, size_ - unit);
-    for (int64_t k = 0; k < size_; ++k) {
-      T* const to = at(unit, k);
-      for (int64_t i = 0; units < kUnits && i < kWidth; ++i) to[i] = 0;
-      for (int64_t gate = 0; gate < Cell::kGates; ++gate) {
-        const char* const from = w.at(0, k) + (gate * size_ + unit) * w.col;
-        if (w.is_plain() && units == kUnits) {
-          __builtin_memcpy(to + gate * kUnits, from, kUnits * kSize);
-        } else {
-          w.source.load(to + gate * kUnits, from, w.col, units);
-        }
-      }
-    }
-  }
-
-  const int64_t size_;
-  const Workspace workspace_;
-};
-
-template <class T, class Cell>
-class ForwardSteps {
- public:
-  ForwardSteps(const RecurrenceOutputs& out, const RecurrenceInputs& in)
-      : steps_(in.x->shape[0]),
-        batch_(in.x->shape[1]),
-        size_(in.w->shape[0]),
-        h_(lines_of<T>(*out.h)),
-        kept_(lines_of<T>(*out.kept)),
-        x_(lines_of<T>(*in.x)),
-        h0_(lines_of<T>(*in.h0)),
-        w_(lines_of<T>(*in.w)) {
-    if constexpr (Cell::kHasCell) c0_ = lines_of<T>(*in.c0), c_last_ = lines_of<T>(*out.c_last);
-    if (in.bias != nullptr) bias_ = lines_of<T>(*in.bias);
-  }
+  Forward(const RecurrenceOutputs& out, const RecurrenceInputs& in)
+      : steps_(out.h->shape[0]),
+        batch_(out.h->shape[1]),
+        size_(out.h->shape[2]),
+        h_(lines_of<T>(out.h)),
+        kept_(lines_of<T>(out.kept)),
+        c_last_(lines_of<T>(out.c_last)),
+        x_(lines_of<T>(in.x)),
+        h0_(lines_of<T>(in.h0)),
+        c0_(lines_of<T>(in.c0)),
+        w_(lines_of<T>(in.w)),
+        bias_(lines_of<T>(in.bias)) {}
 
   void run() const {
     const Weights weights(w_, size_);
-    const int64_t rows = rows_of_task(batch_, size_ * Cell::kGates * size_ * kSize);
-    parallel_for(batch_, rows,
-                 [&](int64_t begin, int64_t end) { run_rows(weights, begin, end - begin); });
+    if (goes_by_rows(batch_, w_)) {
+      parallel_for(batch_, rows_of_task(batch_, w_), [&](int64_t begin, int64_t end) {
+        Rows(*this, begin, end - begin).run_all(weights);
+      });
+    } else {
+      Rows(*this, 0, batch_).run_all_by_units(weights);
+    }
   }
 
  private:
   using Weights = GatePanels<T, Cell>;
-  static constexpr int64_t kTogether = 8 * Weights::kUnits;  // units, whose gates stay in cache
   static constexpr int64_t kSize = sizeof(T);
 
-  // What a step of a task's rows reads and writes.
-  struct Step {
-    Block<T> x, h_before, h, kept;
-    T *c, *bias;
+  // Some rows of the batch, on their way through the steps.
+  class Rows {
+   public:
+    Rows(const Forward& of, int64_t first, int64_t count)
+        : of_(of),
+          first_(first),
+          count_(count),
+          panels_(ceil_div(of.size_, Weights::kUnits)),
+          memory_((count * row_room() + width()) * kSize, kept_by_task) {
+      T* at = memory_.as<T>();
+      const auto take = [&](int64_t cols) { return at += count * cols, at - count * cols; };
+      for (T*& state : states_) state = take(of.size_);
+      c_ = take(of.size_);
+      x_ = take(width());
+      kept_ = take(of.kept_.width);
+      s_ = take(panels_ * Weights::kWidth);
+      bias_ = at;
+      for (int64_t j = 0; j < width(); ++j) bias_[j] = 0;
+      if (of.bias_.data != nullptr) of.bias_.read(bias_, 0, 0);
+      for (int64_t i = 0; Cell::kHasCell && i < count; ++i) {
+        of.c0_.read(c_ + i * of.size_, 0, first + i);
+      }
+      step_.h = of.h0_.load(0, first, count, states_[1]);
+    }
+
+    void run_all(const Weights& weights) {
+      for (int64_t t = 0; t < of_.steps_; ++t) {
+        check_interrupt();
+        enter(t);
+        run(weights, 0, of_.size_);
+        leave(t);
+      }
+      finish();
+    }
+
+    void run_all_by_units(const Weights& weights) {
+      for (int64_t t = 0; t < of_.steps_; ++t) {
+        enter(t);
+        parallel_for(of_.size_, units_of_task(of_.size_, Weights::kUnits),
+                     [&](int64_t begin, int64_t end) { run(weights, begin, end); });
+        leave(t);
+      }
+      finish();
+    }
+
+   private:
+    // What a step reads and writes.
+    struct Step {
+      Block<T> x, h_before, h, kept;
+    };
+
+    int64_t width() const { return Cell::kGates * of_.size_; }
+    int64_t row_room() const {
+      return 3 * of_.size_ + width() + of_.kept_.width + panels_ * Weights::kWidth;
+    }
+
+    void enter(int64_t t) {
+      step_.h_before = step_.h;
+      step_.h = of_.h_.place(t, first_, states_[t % 2]);
+      step_.x = of_.x_.load(t, first_, count_, x_);
+      step_.kept = of_.kept_.place(t, first_, kept_);
+    }
+    void leave(int64_t t) const {
+      of_.h_.store(t, first_, count_, step_.h);
+      of_.kept_.store(t, first_, count_, step_.kept);
+    }
+    void finish() const {
+      for (int64_t i = 0; Cell::kHasCell && i < count_; ++i) {
+        of_.c_last_.write(0, first_ + i, c_ + i * of_.size_);
+      }
+    }
+
+    // The step for units [begin, end), in blocks whose gates stay in cache.
+    void run(const Weights& weights, int64_t begin, int64_t end) const {
+      constexpr int64_t kUnitsTogether = 8 * Weights::kUnits;
+      for (int64_t i = 0; i < count_; i += kRowsTogether) {
+        const int64_t rows = min_of(kRowsTogether, count_ - i);
+        for (int64_t unit = begin; unit < end; unit += kUnitsTogether) {
+          const int64_t last = min_of(end, unit + kUnitsTogether);
+          for (int64_t j = unit; j < last; j += Weights::kUnits) {
+            weights.multiply(step_.h_before.from(i), gates(i, j), rows, j);
+          }
+          run_cells(i, i + rows, unit, last);
+        }
+      }
+    }
+
+    // What the state adds to a unit's gates, a panel's width of which lie side by side.
+    T* gates(int64_t row, int64_t unit) const {
+      constexpr int64_t kUnits = Weights::kUnits;
+      return s_ + (unit / kUnits * count_ + row) * Weights::kWidth + unit % kUnits;
+    }
+
+    // The cell for rows [first, last) and units [begin, end), given their gates but for the bias.
+    void run_cells(int64_t first, int64_t last, int64_t begin, int64_t end) const {
+      constexpr int kGates = Cell::kGates;
+      const auto for_vecs = [&](const auto& body) {
+        for (int64_t i = first; i < last; ++i) {
+          for_each_vec<T>(end - begin, [&](int64_t v, auto io) { body(i, begin + v, io); });
+        }
+      };
+      for_vecs([&](int64_t i, int64_t j, auto io) {
+        Vec<T> x[kGates], s[kGates];
+        T* const at = gates(i, j);
+#pragma GCC unroll 4
+        for (int k = 0; k < kGates; ++k) {
+          x[k] = io.load(step_.x.row(i) + k * of_.size_ + j);
+          s[k] = load(at + k * Weights::kUnits) + io.load(bias_ + k * of_.size_ + j);
+        }
+        Cell::gates(x, s);
+#pragma GCC unroll 4
+        for (int k = 0; k < kGates; ++k) store(at + k * Weights::kUnits, s[k]);
+      });
+      for_vecs([&](int64_t i, int64_t j, auto io) {
+        Vec<T> x[kGates], s[kGates], kept[Cell::kKept + 1], c = {};
+#pragma GCC unroll 4
+        for (int k = 0; k < kGates; ++k) {
+          x[k] = io.load(step_.x.row(i) + k * of_.size_ + j);
+          s[k] = load(gates(i, j) + k * Weights::kUnits);
+        }
+        if constexpr (Cell::kHasCell) c = io.load(c_ + i * of_.size_ + j);
+        const Vec<T> h = Cell::state(x, s, io.load(step_.h_before.row(i) + j), c, kept);
+        io.store(step_.h.row(i) + j, h);
+        if constexpr (Cell::kHasCell) io.store(c_ + i * of_.size_ + j, c);
+#pragma GCC unroll 5
+        for (int k = 0; k < Cell::kKept; ++k) {
+          io.store(step_.kept.row(i) + k * of_.size_ + j, kept[k]);
+        }
+      });
+    }
+
+    const Forward& of_;
+    const int64_t first_, count_, panels_;
+    const Workspace memory_;
+    T *states_[2], *c_, *x_, *kept_, *s_, *bias_;  // states: this step's and the next's
+    Step step_ = {};
   };
 
-  void run_rows(const Weights& weights, int64_t first, int64_t rows) const {
-    const int64_t width = Cell::kGates * size_, kept = Cell::kKept * size_;
-    const int64_t room = rows * (3 * size_ + width + kept + Cell::kGates * kTogether) + width;
-    const Workspace workspace(room * kSize, kept_by_task);
-    T* at = workspace.as<T>();
-    const auto take = [&](int64_t count) { return at += count, at - count; };
-    T* const states[] = {take(rows * size_), take(rows * size_)};  // this step's and the next's
-    T* const x = take(rows * width);
-    T* const keep = take(rows * kept);
-    T* const s = take(rows * Cell::kGates * kTogether);
-    Step step = {};
-    step.c = take(rows * size_);
-    step.bias = take(width);
-    for (int64_t j = 0; j < width; ++j) step.bias[j] = 0;
-    if (bias_.data != nullptr) bias_.read(step.bias, 0, 0);
-    for (int64_t i = 0; Cell::kHasCell && i < rows; ++i) c0_.read(step.c + i * size_, 0, first + i);
-    step.h = h0_.load(0, first, rows, states[1]);
-    for (int64_t t = 0; t < steps_; ++t) {
-      check_interrupt();
-      step.h_before = step.h;
-      step.h = h_.place(t, first, states[t % 2]);
-      step.x = x_.load(t, first, rows, x);
-      step.kept = kept_.place(t, first, keep);
-      for (int64_t unit = 0; unit < size_; unit += kTogether) {
-        const int64_t last = min_of(size_, unit + kTogether);
-        for (int64_t j = unit; j < last; j += Weights::kUnits) {
-          weights.multiply(step.h_before, s + (j - unit) * Cell::kGates * rows, rows, j);
-        }
-        run_cells(step, s, rows, unit, last);
-      }
-      h_.store(t, first, rows, step.h);
-      kept_.store(t, first, rows, step.kept);
-    }
-    for (int64_t i = 0; Cell::kHasCell && i < rows; ++i) {
-      c_last_.write(0, first + i, step.c + i * size_);
-    }
-  }
-
-  // The cell for units [first, last); s has what the state adds to their gates, but for the bias.
-  void run_cells(const Step& step, T* s, int64_t rows, int64_t first, int64_t last) const {
-    constexpr int kGates = Cell::kGates;
-    const auto for_vecs = [&](const auto& body) {
-      for (int64_t i = 0; i < rows; ++i) {
-        for_each_vec<T>(last - first, [&](int64_t v, auto io) {
-          const int64_t panel = v / Weights::kUnits, unit = v % Weights::kUnits;
-          body(i, first + v, s + (panel * rows + i) * Weights::kWidth + unit, io);
-        });
-      }
-    };
-    for_vecs([&](int64_t i, int64_t j, T* at, auto io) {
-      Vec<T> x[kGates], sums[kGates];
-#pragma GCC unroll 4
-      for (int k = 0; k < kGates; ++k) {
-        x[k] = io.load(step.x.row(i) + k * size_ + j);
-        sums[k] = load(at + k * Weights::kUnits) + io.load(step.bias + k * size_ + j);
-      }
-      Cell::gates(x, sums);
-#pragma GCC unroll 4
-      for (int k = 0; k < kGates; ++k) store(at + k * Weights::kUnits, sums[k]);
-    });
-    for_vecs([&](int64_t i, int64_t j, const T* at, auto io) {
-      Vec<T> x[kGates], sums[kGates], kept[Cell::kKept + 1], c = {};
-#pragma GCC unroll 4
-      for (int k = 0; k < kGates; ++k) {
-        x[k] = io.load(step.x.row(i) + k * size_ + j);
-        sums[k] = load(at + k * Weights::kUnits);
-      }
-      if constexpr (Cell::kHasCell) c = io.load(step.c + i * size_ + j);
-      const Vec<T> h = Cell::state(x, sums, io.load(step.h_before.row(i) + j), c, kept);
-      io.store(step.h.row(i) + j, h);
-      if constexpr (Cell::kHasCell) io.store(step.c + i * size_ + j, c);
-#pragma GCC unroll 5
-      for (int k = 0; k < Cell::kKept; ++k) io.store(step.kept.row(i) + k * size_ + j, kept[k]);
-    });
-  }
-
   const int64_t steps_, batch_, size_;
-  const Lines<T> h_, kept_, x_, h0_, w_;
-  Lines<T> c0_, c_last_, bias_;
+  const Lines<T> h_, kept_, c_last_, x_, h0_, c0_, w_, bias_;
 };
 
 // Backward ----------------------------------------------------------------------------------------
 
-// The transposed weights, (G H, H), in panels of columns: (panels, G H, kWidth).
-template <class T>
-class TransposedPanels {
- public:
-  TransposedPanels(const Lines<T>& w, int64_t rows, int64_t cols)
-      : rows_(rows), cols_(cols), workspace_(ceil_div(cols, kWidth) * kWidth * rows * kSize) {
-    for_panels(ceil_div(cols, kWidth), rows * kWidth, [&](int64_t i) { pack(w, i * kWidth); });
-  }
-
-  // c (n x cols, dense) += a (n x rows) times the weights
-  void multiply(const Block<T>& a, T* c, int64_t n) const {
-    for (int64_t k = 0; k < rows_; k += kDepth) {
-      for (int64_t j = 0; j < cols_; j += kWidth) {
-        const Panels<T> panels = {a.data + k, at(k, j)};
-        const PanelSum<T> sum = {&panels, 1, min_of(kDepth, rows_ - k), a.step, 1, kWidth};
-        multiply_panels<T>(sum, c + j, cols_, n, min_of(kWidth, cols_ - j), true);
-      }
-    }
-  }
-
- private:
-  static constexpr int64_t kSize = sizeof(T);
-  static constexpr int64_t kWidth = block_cols<T>(kRows);
-  static constexpr int64_t kDepth = 1024 / kSize;  // of a panel in the first-level cache
-
-  T* at(int64_t row, int64_t col) const {
-    return workspace_.template as<T>() + (col / kWidth * rows_ + row) * kWidth;
-  }
-
-  void pack(const Lines<T>& w, int64_t first) const {
-    const int64_t count = min_of(kWidth, cols_ - first);
-    if (w.is_plain()) {
-      return transpose(at(0, first), kWidth, w.at(0, first), w.batch, count, rows_);
-    }
-    const Workspace workspace(rows_ * kSize, kept_by_task);
-    T* const line = workspace.template as<T>();
-    for (int64_t j = 0; j < count; ++j) {
-      w.read(line, 0, first + j);
-      for (int64_t i = 0; i < rows_; ++i) at(i, first)[j] = line[i];
-    }
-  }
-
-  const int64_t rows_, cols_;
-  const Workspace workspace_;
-};
-
 template <class T, class Cell>
-class BackwardSteps {
+class Backward {
  public:
-  BackwardSteps(const RecurrenceAdjoints& adjoints, const RecurrenceOutputs& results,
-                const RecurrenceInputs& in)
+  Backward(const RecurrenceAdjoints& adjoints, const RecurrenceOutputs& results,
+           const RecurrenceInputs& in)
       : steps_(results.h->shape[0]),
         batch_(results.h->shape[1]),
         size_(results.h->shape[2]),
-        dx_(lines_of<T>(*adjoints.dx)),
-        dh0_(lines_of<T>(*adjoints.dh0)),
-        h_(lines_of<T>(*results.h)),
-        kept_(lines_of<T>(*results.kept)),
-        h0_(lines_of<T>(*in.h0)),
-        w_(lines_of<T>(*in.w)),
-        g_h_(lines_of<T>(*adjoints.g_h)) {
-    if constexpr (Cell::kSplits) ds_ = lines_of<T>(*adjoints.ds);
-    if constexpr (Cell::kHasCell) {
-      c0_ = lines_of<T>(*in.c0), dc0_ = lines_of<T>(*adjoints.dc0),
-      g_c_ = lines_of<T>(*adjoints.g_c);
-      c_ = kept_;
-      c_.data += Cell::kGates * size_ * c_.col;
-      c_.width = size_;
-    }
+        h_(lines_of<T>(results.h)),
+        kept_(lines_of<T>(results.kept)),
+        c_(lines_of<T>(Cell::kHasCell ? results.kept : nullptr)),
+        h0_(lines_of<T>(in.h0)),
+        c0_(lines_of<T>(in.c0)),
+        w_(lines_of<T>(in.w)),
+        g_h_(lines_of<T>(adjoints.g_h)),
+        g_c_(lines_of<T>(adjoints.g_c)),
+        dx_(lines_of<T>(adjoints.dx)),
+        ds_(lines_of<T>(adjoints.ds)),
+        dh0_(lines_of<T>(adjoints.dh0)),
+        dc0_(lines_of<T>(adjoints.dc0)) {
+    c_.data += Cell::kGates * size_ * c_.col;
+    c_.width = size_;
   }
 
   void run() const {
-    const int64_t width = Cell::kGates * size_;
-    const TransposedPanels<T> weights(w_, width, size_);
-    const int64_t rows = rows_of_task(batch_, size_ * width * kSize);
-    parallel_for(batch_, rows,
-                 [&](int64_t begin, int64_t end) { run_rows(weights, begin, end - begin); });
+    const Weights weights(w_);
+    if (goes_by_rows(batch_, w_)) {
+      parallel_for(batch_, rows_of_task(batch_, w_), [&](int64_t begin, int64_t end) {
+        Rows(*this, begin, end - begin).run_all(weights);
+      });
+    } else {
+      Rows(*this, 0, batch_).run_all_by_units(weights);
+    }
   }
 
  private:
+  using Weights = TransposedPanels<T>;
   static constexpr int64_t kSize = sizeof(T);
 
-  // What a step of a task's rows reads and writes.
-  struct Step {
-    Block<T> g, h, h_before, c_before, kept, dx, ds, dh, dc;
+  // Some rows of the batch, on their way back through the steps.
+  class Rows {
+   public:
+    Rows(const Backward& of, int64_t first, int64_t count)
+        : of_(of), first_(first), count_(count), memory_(count * room() * kSize, kept_by_task) {
+      T* at = memory_.as<T>();
+      const auto take = [&](int64_t cols) { return at += count * cols, at - count * cols; };
+      const int64_t size = of.size_;
+      buffers_ = {{take(size)}, {take(size)},           {take(size)},
+                  {take(size)}, {take(of.kept_.width)}, {take(of.dx_.width)}};
+      for (T*& sums : sums_) sums = take(of.dx_.width);
+      dh_ = {take(size), size};
+      dc_ = {take(size), size};
+      __builtin_memset(dh_.data, 0, count * size * kSize);
+      for (int64_t i = 0; Cell::kHasCell && i < count; ++i) of.g_c_.read(dc_.row(i), 0, first + i);
+    }
+
+    void run_all(const Weights& weights) {
+      for (int64_t t = of_.steps_ - 1; t >= 0; --t) {
+        check_interrupt();
+        enter(t);
+        run(weights, 0, of_.size_);
+        leave(t);
+      }
+      add_product(weights, step_.ds, 0, of_.size_);
+      finish();
+    }
+
+    void run_all_by_units(const Weights& weights) {
+      const auto for_units = [&](const auto& body) {
+        parallel_for(of_.size_, units_of_task(of_.size_, Weights::kWidth), body);
+      };
+      for (int64_t t = of_.steps_ - 1; t >= 0; --t) {
+        enter(t);
+        for_units([&](int64_t begin, int64_t end) { run(weights, begin, end); });
+        leave(t);
+      }
+      for_units([&](int64_t begin, int64_t end) { add_product(weights, step_.ds, begin, end); });
+      finish();
+    }
+
+   private:
+    // What a step reads and writes.
+    struct Step {
+      Block<T> g, h, h_before, c_before, kept, dx, ds;
+    };
+
+    int64_t room() const { return 6 * of_.size_ + of_.kept_.width + 3 * of_.dx_.width; }
+
+    void enter(int64_t t) {
+      after_ = step_.ds;
+      step_.g = of_.g_h_.load(t, first_, count_, buffers_.g.data);
+      step_.h = of_.h_.load(t, first_, count_, buffers_.h.data);
+      step_.h_before = before(of_.h_, of_.h0_, t, buffers_.h_before.data);
+      if constexpr (Cell::kHasCell) {
+        step_.c_before = before(of_.c_, of_.c0_, t, buffers_.c_before.data);
+      }
+      step_.kept = of_.kept_.load(t, first_, count_, buffers_.kept.data);
+      step_.dx = of_.dx_.place(t, first_, Cell::kSplits ? buffers_.dx.data : sums_[t % 2]);
+      step_.ds = Cell::kSplits ? of_.ds_.place(t, first_, sums_[t % 2]) : step_.dx;
+    }
+    Block<T> before(const Lines<T>& lines, const Lines<T>& first, int64_t t, T* buffer) const {
+      return t > 0 ? lines.load(t - 1, first_, count_, buffer)
+                   : first.load(0, first_, count_, buffer);
+    }
+    void leave(int64_t t) const {
+      of_.dx_.store(t, first_, count_, step_.dx);
+      if constexpr (Cell::kSplits) of_.ds_.store(t, first_, count_, step_.ds);
+    }
+    void finish() const {
+      for (int64_t i = 0; i < count_; ++i) {
+        of_.dh0_.write(0, first_ + i, dh_.row(i));
+        if constexpr (Cell::kHasCell) of_.dc0_.write(0, first_ + i, dc_.row(i));
+      }
+    }
+
+    // The step for units [begin, end), given the sums' adjoints of the step after it.
+    void run(const Weights& weights, int64_t begin, int64_t end) const {
+      add_product(weights, after_, begin, end);
+      for (int64_t i = 0; i < count_; ++i) run_cell(i, begin, end);
+    }
+
+    void add_product(const Weights& weights, const Block<T>& ds, int64_t begin, int64_t end) const {
+      for (int64_t i = 0; ds.data != nullptr && i < count_; i += kRowsTogether) {
+        const int64_t rows = min_of(kRowsTogether, count_ - i);
+        weights.multiply(ds.from(i), dh_.from(i), rows, begin, end);
+      }
+    }
+
+    void run_cell(int64_t i, int64_t begin, int64_t end) const {
+      const int64_t size = of_.size_;
+      for_each_vec<T>(end - begin, [&](int64_t v, auto io) {
+        const auto at = [&](const Block<T>& block, int k = 0) __attribute__((always_inline)) {
+          return block.row(i) + k * size + begin + v;
+        };
+        Before<T, Cell::kKept + 1> seen = {};
+#pragma GCC unroll 5
+        for (int k = 0; k < Cell::kKept; ++k) seen.kept[k] = io.load(at(step_.kept, k));
+        seen.h = io.load(at(step_.h));
+        seen.h_before = io.load(at(step_.h_before));
+        if constexpr (Cell::kHasCell) seen.c_before = io.load(at(step_.c_before));
+        Vec<T> dx[Cell::kGates], ds[Cell::kGates], dc = {};
+        Vec<T> dh = io.load(at(dh_)) + io.load(at(step_.g));
+        if constexpr (Cell::kHasCell) dc = io.load(at(dc_));
+        Cell::backward(seen, dh, dc, dx, ds);
+        io.store(at(dh_), dh);
+        if constexpr (Cell::kHasCell) io.store(at(dc_), dc);
+#pragma GCC unroll 4
+        for (int k = 0; k < Cell::kGates; ++k) {
+          io.store(at(step_.dx, k), dx[k]);
+          if constexpr (Cell::kSplits) io.store(at(step_.ds, k), ds[k]);
+        }
+      });
+    }
+
+    const Backward& of_;
+    const int64_t first_, count_;
+    const Workspace memory_;
+    Step buffers_, step_ = {};
+    T* sums_[2];  // for the ds of a step and of that after it
+    Block<T> after_ = {}, dh_, dc_;
   };
 
-  void run_rows(const TransposedPanels<T>& weights, int64_t first, int64_t rows) const {
-    const int64_t width = Cell::kGates * size_, kept = Cell::kKept * size_;
-    const Workspace workspace(rows * (6 * size_ + kept + 2 * width) * kSize, kept_by_task);
-    T* at = workspace.as<T>();
-    const auto take = [&](int64_t cols) { return at += rows * cols, at - rows * cols; };
-    const Step buffers = {{take(size_)}, {take(size_)}, {take(size_)}, {take(size_)}, {take(kept)},
-                          {take(width)}, {take(width)}, {take(size_)}, {take(size_)}};
-    Step step = buffers;
-    step.dh.step = step.dc.step = size_;
-    __builtin_memset(step.dh.data, 0, rows * size_ * kSize);
-    for (int64_t i = 0; Cell::kHasCell && i < rows; ++i) g_c_.read(step.dc.row(i), 0, first + i);
-    for (int64_t t = steps_ - 1; t >= 0; --t) {
-      check_interrupt();
-      step.g = g_h_.load(t, first, rows, buffers.g.data);
-      step.h = h_.load(t, first, rows, buffers.h.data);
-      step.h_before = t > 0 ? h_.load(t - 1, first, rows, buffers.h_before.data)
-                            : h0_.load(0, first, rows, buffers.h_before.data);
-      step.kept = kept_.load(t, first, rows, buffers.kept.data);
-      if constexpr (Cell::kHasCell) {
-        step.c_before = t > 0 ? c_.load(t - 1, first, rows, buffers.c_before.data)
-                              : c0_.load(0, first, rows, buffers.c_before.data);
-      }
-      step.dx = dx_.place(t, first, buffers.dx.data);
-      step.ds = Cell::kSplits ? ds_.place(t, first, buffers.ds.data) : step.dx;
-      for (int64_t i = 0; i < rows; ++i) run_cell(step, i);
-      dx_.store(t, first, rows, step.dx);
-      if constexpr (Cell::kSplits) ds_.store(t, first, rows, step.ds);
-      weights.multiply(step.ds, step.dh.data, rows);
-    }
-    for (int64_t i = 0; i < rows; ++i) {
-      dh0_.write(0, first + i, step.dh.row(i));
-      if constexpr (Cell::kHasCell) dc0_.write(0, first + i, step.dc.row(i));
-    }
-  }
-
-  void run_cell(const Step& step, int64_t i) const {
-    for_each_vec<T>(size_, [&](int64_t j, auto io) {
-      const auto at = [&](const Block<T>& block, int k = 0)
-                          __attribute__((always_inline)) { return block.row(i) + k * size_ + j; };
-      Before<T, Cell::kKept + 1> seen = {};
-#pragma GCC unroll 5
-      for (int k = 0; k < Cell::kKept; ++k) seen.kept[k] = io.load(at(step.kept, k));
-      seen.h = io.load(at(step.h));
-      seen.h_before = io.load(at(step.h_before));
-      if constexpr (Cell::kHasCell) seen.c_before = io.load(at(step.c_before));
-      Vec<T> dx[Cell::kGates], ds[Cell::kGates], dc = {};
-      Vec<T> dh = io.load(at(step.dh)) + io.load(at(step.g));
-      if constexpr (Cell::kHasCell) dc = io.load(at(step.dc));
-      Cell::backward(seen, dh, dc, dx, ds);
-      io.store(at(step.dh), dh);
-      if constexpr (Cell::kHasCell) io.store(at(step.dc), dc);
-#pragma GCC unroll 4
-      for (int k = 0; k < Cell::kGates; ++k) {
-        io.store(at(step.dx, k), dx[k]);
-        if constexpr (Cell::kSplits) io.store(at(step.ds, k), ds[k]);
-      }
-    });
-  }
-
   const int64_t steps_, batch_, size_;
-  const Lines<T> dx_, dh0_, h_, kept_, h0_, w_, g_h_;
-  Lines<T> ds_, c_, c0_, dc0_, g_c_;
+  const Lines<T> h_, kept_;
+  Lines<T> c_;
+  const Lines<T> h0_, c0_, w_, g_h_, g_c_, dx_, ds_, dh0_, dc0_;
 };
 
 // Calls body(Cell, T) for a cell and a compute type known at run time.
@@ -430,15 +401,14 @@ void with_cell(RecurrentCell cell, DType dtype, F&& body) {
 }  // namespace
 
 void recurrence(RecurrentCell cell, const RecurrenceOutputs& out, const RecurrenceInputs& in) {
-  with_cell(cell, in.x->dtype, [&](auto kind, auto type) {
-    ForwardSteps<decltype(type), decltype(kind)>(out, in).run();
-  });
+  with_cell(cell, in.x->dtype,
+            [&](auto kind, auto type) { Forward<decltype(type), decltype(kind)>(out, in).run(); });
 }
 
 void recurrence_backward(RecurrentCell cell, const RecurrenceAdjoints& adjoints,
                          const RecurrenceOutputs& results, const RecurrenceInputs& in) {
   with_cell(cell, results.h->dtype, [&](auto kind, auto type) {
-    BackwardSteps<decltype(type), decltype(kind)>(adjoints, results, in).run();
+    Backward<decltype(type), decltype(kind)>(adjoints, results, in).run();
   });
 }
 

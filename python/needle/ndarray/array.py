@@ -235,7 +235,7 @@ class NDArray(_native.ArrayBase):
     def permute(self, axes: Sequence[int]) -> NDArray:
         """A view with its axes in another order."""
         order = layout.normalize_permutation(axes, self.ndim, "permute")
-        shape, strides = (layout.permuted(v, order) for v in (self.shape, self.strides))
+        shape, strides = layout.permuted(self.shape, order), layout.permuted(self.strides, order)
         return self._view(shape, strides, self.offset)
 
     def broadcast_to(self, new_shape: Sequence[int]) -> NDArray:

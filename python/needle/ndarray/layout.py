@@ -230,12 +230,12 @@ def reshape_strides(shape: Shape, strides: Shape, new_shape: Shape) -> Shape | N
 
 def permuted(values: Sequence[int], axes: Sequence[int]) -> Shape:
     """values in the order of axes."""
-    return tuple(values[a] for a in axes)
+    return tuple([values[a] for a in axes])
 
 
 def normalize_permutation(axes: Any, ndim: int, op: str) -> Shape:
     """All axes, each once, negative ones counted from the end."""
-    found = tuple(normalize_axis(a, ndim, op) for a in axes)
+    found = tuple([normalize_axis(a, ndim, op) for a in axes])
     if sorted(found) != list(range(ndim)):
         raise ValueError(f"[{op}] axes must name each of the {ndim} axes once, got {tuple(axes)}.")
     return found

@@ -214,7 +214,7 @@ class TensorTuple(Value):
     def __len__(self) -> int:
         return len(self._shape_data())
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         raise TypeError("[TensorTuple] indexing is installed by needle.ops.")
 
     def tuple(self) -> tuple[Any, ...]:

@@ -88,12 +88,12 @@ def test_layer_equals_its_cells_step_by_step(kind):
 
 
 class Work(ndl.Observer):
-    """Counts matrix products and computed elements."""
+    """Counts computed operators and elements."""
 
-    products = elements = 0
+    layers = elements = 0
 
     def computed(self, op, inputs, result):
-        self.products += isinstance(op, ndl.ops.MatMul)
+        self.layers += isinstance(op, R.RecurrentLayer)
         self.elements += result.size if isinstance(result, ndl.Tensor) else 0
 
     def __enter__(self):
@@ -105,28 +105,33 @@ class Work(ndl.Observer):
 
 
 @kinds
-def test_one_product_for_all_inputs(kind):
-    """One matrix product for the inputs of a layer; those of the states are in the recurrence."""
+def test_a_layer_is_one_operator(kind):
     layer = getattr(nn, kind)(I, H, 2)
     with Work() as work:
         layer(ndl.Tensor(draw(T, B, I)))
-    assert work.products == 2
+    assert work.layers == 2
+
+
+def layer_inputs(cell, sizes, **options):
+    """x, wx, h0, w, c0 of an LSTM, and both biases."""
+    (steps, batch, inputs, size), info = sizes, CELLS[cell]
+    wide = info.gates * size
+    shapes = [(steps, batch, inputs), (inputs, wide), (batch, size), (size, wide)]
+    shapes += [(batch, size)] * info.has_c + [(wide,)] * 2
+    return [ndl.tensor(draw(*s, seed=i), **options) for i, s in enumerate(shapes)]
+
+
+def run_layer(cell, *inputs):
+    c0 = inputs[4] if CELLS[cell].has_c else None
+    return R.recurrent_layer(cell, *inputs[:4], c0, inputs[-2:])
 
 
 @pytest.mark.parametrize("cell", R.STEPS)
 @in_floats
 @on_devices
-def test_recurrence_equals_its_composite(cell, dtype, device):
-    info = CELLS[cell]
-    shapes = [(T, B, info.gates * H), (B, H), (H, info.gates * H)]
-    shapes += [(B, H)] * info.has_c + [(info.gates * H,)]
-    inputs = [
-        ndl.tensor(draw(*s, seed=i), dtype, device, requires_grad=True)
-        for i, s in enumerate(shapes)
-    ]
-    c0, bias = inputs[3] if info.has_c else None, inputs[-1]
-    fused = R.recurrence(cell, *inputs[:3], c0, bias)
-    whole = R.recurrence_by_definition(cell, *inputs)
+def test_layer_equals_its_composite(cell, dtype, device):
+    inputs = layer_inputs(cell, (T, B, I, H), dtype=dtype, device=device, requires_grad=True)
+    fused, whole = run_layer(cell, *inputs), R.layer_by_definition(cell, *inputs)
     assert len(fused) == len(whole)
     gradients = []
     for results in (fused, whole):
@@ -138,17 +143,37 @@ def test_recurrence_equals_its_composite(cell, dtype, device):
 
 
 @pytest.mark.parametrize("cell", R.STEPS)
-def test_recurrence_is_differentiable_twice(cell):
-    info = CELLS[cell]
-    shapes = [(3, 2, info.gates * 2), (2, 2), (2, info.gates * 2)]
-    shapes += [(2, 2)] * info.has_c + [(info.gates * 2,)]
-    inputs = [ndl.tensor(draw(*s, seed=i)) for i, s in enumerate(shapes)]
+def test_layer_gives_the_gradients_that_are_wanted(cell):
+    """Each input alone gets the gradient that it gets beside the others."""
+    inputs = layer_inputs(cell, (3, 2, 4, 5), requires_grad=True)
+    sum(y.sum() for y in run_layer(cell, *inputs)).backward()
+    for i, x in enumerate(inputs):
+        alone = [y if y is x else y.detach() for y in inputs]
+        expected, x.grad = x.grad, None
+        sum(y.sum() for y in run_layer(cell, *alone)).backward()
+        assert_close(x.grad, expected, rtol=1e-6)
+        assert all(y.grad is None for y in alone if y is not x), i
 
+
+@pytest.mark.parametrize("cell", R.STEPS)
+def test_layer_is_differentiable_twice(cell):
     def states(*x):
-        c0, bias = x[3] if info.has_c else None, x[-1]
-        return ndl.concatenate([y.reshape((-1,)) for y in R.recurrence(cell, *x[:3], c0, bias)], 0)
+        return ndl.concatenate([y.reshape((-1,)) for y in run_layer(cell, *x)], 0)
 
-    check_grads(states, *inputs)
+    check_grads(states, *layer_inputs(cell, (3, 2, 3, 2)))
+
+
+@kinds
+@pytest.mark.parametrize("missing", ["bias_ih", "bias_hh"])
+def test_a_bias_may_be_taken_away(kind, missing):
+    layer = getattr(nn, kind)(I, H)
+    cell = getattr(layer, f"{kind.lower()}_cells")[0]
+    x = ndl.Tensor(draw(T, B, I))
+    kept = getattr(cell, missing)
+    kept.data = ndl.zeros_like(kept)
+    expected = layer(x)[0]
+    setattr(cell, missing, None)
+    assert_close(layer(x)[0], expected, rtol=0)
 
 
 @kinds

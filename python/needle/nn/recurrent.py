@@ -1,9 +1,8 @@
 """Recurrent networks: cells for one step, and stacks that run them over a sequence.
 
 T = time, B = batch, I = input size, H = hidden size, L = layers, R = directions (1 or 2). Sequences
-are (T, B, I), or (B, T, I) with batch_first, or (T, I) without a batch. A layer is two operators:
-one product for the inputs of all steps, and the recurrence over them. A cell's weights are used as
-they are at each call: they may be replaced by plain tensors between calls.
+are (T, B, I), or (B, T, I) with batch_first, or (T, I) without a batch. A layer is one operator. A
+cell's weights are used as they are at each call: plain tensors may replace them between calls.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, ClassVar
 from .. import init
 from ..autograd import Tensor
 from ..ops import concatenate, stack
-from ..ops.recurrent import recurrence
+from ..ops.recurrent import recurrent_layer
 from . import functional as F
 from .module import Module, Parameter
 
@@ -66,27 +65,25 @@ class _Cell(Module):
         zeros = init.zeros(*size, device=x.device, dtype=x.dtype)
         return (zeros,) * self.states
 
-    def from_input(self, x: Tensor) -> Tensor:
-        """What the input adds to the gates, for one step or all: (..., I) -> (..., gates H)"""
+    def biases(self) -> tuple[Tensor, Tensor] | None:
+        """Those of inputs and state; zeros for one that was taken away."""
+        of_x, of_h = self.bias_ih, self.bias_hh
+        if of_x is None:
+            return None if of_h is None else (init.zeros_like(of_h), of_h)
+        return of_x, init.zeros_like(of_x) if of_h is None else of_h
+
+    def run(self, x: Tensor, state: State, reverse: bool = False) -> tuple[Tensor, State]:
+        """All steps of (T, B, I), or from the last to the first: (T, B, H) and the last state."""
         if x.shape[-1] != self.W_ih.shape[0]:
             raise ValueError(
                 f"[{type(self).__name__}] expected inputs (batch, {self.W_ih.shape[0]}), got "
                 f"{x.shape}; change input_size or the input's last dimension."
             )
-        return x @ self.W_ih
-
-    def state_bias(self) -> Tensor | None:
-        """Both biases at once: the sum of inputs and state is all that matters."""
-        if self.bias_ih is None or self.bias_hh is None:
-            return self.bias_ih if self.bias_hh is None else self.bias_hh
-        return self.bias_ih + self.bias_hh
-
-    def run(self, x: Tensor, state: State, reverse: bool = False) -> tuple[Tensor, State]:
-        """All steps of (T, B, I), or from the last to the first: (T, B, H) and the last state."""
-        x = self.from_input(x)
         h0, c0 = state if self.states == 2 else (state[0], None)
         ordered = x.flip(0) if reverse else x
-        outputs, *c = recurrence(self.rule, ordered, h0, self.W_hh, c0, self.state_bias())
+        outputs, *c = recurrent_layer(
+            self.rule, ordered, self.W_ih, h0, self.W_hh, c0, self.biases()
+        )
         return outputs.flip(0) if reverse else outputs, (outputs[-1], *c)
 
     def next_state(self, x: Tensor, state: State | None) -> State:
@@ -170,13 +167,6 @@ class GRUCell(_Cell):
         dtype: Any = "float32",
     ):
         super().__init__(input_size, hidden_size, bias, device, dtype)
-
-    def from_input(self, x: Tensor) -> Tensor:
-        y = super().from_input(x)
-        return y if self.bias_ih is None else y + self.bias_ih
-
-    def state_bias(self) -> Tensor | None:
-        return self.bias_hh  # stands inside the product with r
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         return self.next_state(x, None if h is None else (h,))[0]

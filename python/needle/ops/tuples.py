@@ -78,11 +78,7 @@ class PartialTuple(TensorTuple):
 
     def complete(self) -> TensorTuple:
         """With zeros where nothing was given."""
-        elements = [
-            self.parts[i] if i in self.parts else _zeros(self.whole, i)
-            for i in range(len(self.whole))
-        ]
-        return MakeTensorTuple()(*elements)
+        return MakeTensorTuple()(*elements(self))
 
     def _shape_data(self) -> Any:
         return self.whole._shape_data()
@@ -113,23 +109,25 @@ def add_tuples(a: TensorTuple, b: TensorTuple) -> TensorTuple:
     return make_tuple(*(x + y for x, y in zip(a.tuple(), b.tuple(), strict=True)))
 
 
-def elements(value: TensorTuple) -> tuple[Any, ...]:
-    """The elements as a Python tuple of tensors."""
-    if isinstance(value, PartialTuple):
-        value = value.complete()
+def elements(value: TensorTuple, which: slice = slice(None)) -> tuple[Any, ...]:
+    """The elements, or some of them, as a Python tuple of tensors."""
     if isinstance(value.op, MakeTensorTuple):
-        return tuple(value.inputs)
+        return tuple(value.inputs[which])
     if value.op is None and value.cached_data is not None and not value.requires_grad:
-        return tuple([Tensor.make_const(data) for data in value.cached_data])
-    return tuple([TupleGetItem(i)(value) for i in range(len(value))])
+        return tuple([Tensor.make_const(data) for data in value.cached_data[which]])
+    indices = range(len(value))[which]
+    if isinstance(value, PartialTuple):
+        parts = value.parts
+        return tuple([parts[i] if i in parts else _zeros(value.whole, i) for i in indices])
+    return tuple([TupleGetItem(i)(value) for i in indices])
 
 
 def get_item(value: TensorTuple, index: int | slice) -> Any:
     """value[index]: a tensor, or a Python tuple of tensors for a slice."""
     if isinstance(index, slice):
-        return value.tuple()[index]
+        return elements(value, index)
     if isinstance(value, PartialTuple):
-        return value.complete()[index]
+        return elements(value)[index]
     return tuple_get_item(value, index)
 
 

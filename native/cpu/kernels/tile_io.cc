@@ -33,7 +33,8 @@ template <class To, class From>
 constexpr bool is_movable = std::is_same_v<To, From> && sizeof(To) >= 4;
 
 bool is_transposed(Steps steps, Block block) {
-  return steps.row == 1 && steps.col != 1 && block.rows >= 4 && block.cols >= 4;
+  const bool is_across = steps.row == 1 && steps.col != 1 && steps.col != 0;
+  return is_across && block.rows >= 4 && block.cols >= 4;
 }
 
 template <class To, class From>

@@ -30,13 +30,18 @@ int64_t streamed_run(const Walk& walk) {
   return from_memory > 1 ? kTile / 4 : kTile;
 }
 
+// Is an input one value for a row, beside others?
+bool is_one_for_row(const Walk& walk, int k) {
+  return k > 0 && walk.count > 2 && walk.strides[walk.ndim - 1][k] == 0;
+}
+
 // The longest run that needs no tile: every operand is native and contiguous on the last axis, or
-// one value beside others.
+// one value.
 int64_t run_limit(const Walk& walk, const SingleOp& program) {
   if (walk.ndim == 0) return kTile;
   if (program.is_streamed) return streamed_run(walk);
   for (int k = 0; k < walk.count; ++k) {
-    if (k > 0 && walk.count > 2 && walk.is_constant(k)) continue;
+    if (is_one_for_row(walk, k)) continue;
     if (!program.is_native[k] || walk.strides[walk.ndim - 1][k] != 1) return kTile;
   }
   return kGrain;
@@ -94,6 +99,9 @@ void run(const SingleOp& program, Walk& walk) {
           const Steps steps = walk.steps(k);
           if (constant[k] != nullptr) {
             in[k - 1] = {constant[k], 0};
+          } else if (block.rows == 1 && is_one_for_row(walk, k)) {
+            program.load[k](tiles[k], at[k], {0, 0}, {1, kRun});
+            in[k - 1] = {tiles[k], 0};
           } else if (program.is_native[k] && is_tile(steps, block)) {
             in[k - 1] = {at[k], kRun};
           } else {

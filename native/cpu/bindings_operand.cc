@@ -297,7 +297,7 @@ bool join_shape(View& shape, const View& a) {
 }
 
 bool leads_to_row_major(const View& a, const View& out) {
-  if (out.ndim <= 2 || a.ndim != out.ndim) return true;
+  if (out.ndim <= 1 || a.ndim != out.ndim) return true;
   const bool is_same = std::equal(a.shape, a.shape + a.ndim, out.shape);
   return !is_same || a.strides[a.ndim - 1] == 1;
 }

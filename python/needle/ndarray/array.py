@@ -443,7 +443,7 @@ def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: Any
 
 def strides_like(shape: Shape, *operands: Any) -> Shape | None:
     """The strides of a result of these operands; None if it is row-major."""
-    if len(shape) > 2:
+    if len(shape) > 1:
         for a in operands:
             if isinstance(a, NDArray) and a.shape == shape and a.strides[-1] != 1:
                 strides = layout.dense_strides(shape, a.strides)

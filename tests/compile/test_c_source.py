@@ -112,7 +112,7 @@ def test_casts_give_the_same_bits():
 
 
 @p.program
-def rows(x: p.Value, w: p.Value, index: p.Row, scale: p.Scalar):
+def rows(x: p.Symbol, w: p.Symbol, index: p.Row, scale: p.Scalar):
     total = p.row_sum(x)
     centred = x - total / 7
     e = p.exp(centred - p.row_max(centred))
@@ -178,7 +178,7 @@ def test_row_sums_have_the_same_bits():
 
 
 @p.program
-def columns(x: p.Value, w: p.Value, row: p.Row):
+def columns(x: p.Symbol, w: p.Symbol, row: p.Row):
     y = x * w + row
     return y, p.column_sum(y), p.column_sum(p.exp(x) * y)
 
@@ -210,7 +210,7 @@ def test_elements_are_read_before_they_are_overwritten():
 
 
 @p.program
-def softmax_and_mean(x: p.Value):
+def softmax_and_mean(x: p.Symbol):
     e = p.exp(x - p.row_max(x))
     return e / p.row_sum(e), p.row_mean(x)
 

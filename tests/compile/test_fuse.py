@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from needle.backend.program import Value, cast, program, row_index
+from needle.backend.program import Symbol, cast, program, row_index
 from needle.compile.fuse import is_frozen
 from needle.compile.spaces import count_of, refinement, split
 from needle.ndarray import functions
@@ -166,7 +166,7 @@ def test_updates_of_all_parameters_are_one_call():
 
 def test_programs_that_ask_for_positions_keep_their_rows():
     @program
-    def ramp(x: Value) -> Value:
+    def ramp(x: Symbol) -> Symbol:
         return x * cast(row_index(), x)
 
     class Ramp(ndl.TensorOp):
@@ -185,7 +185,7 @@ def test_programs_that_ask_for_positions_keep_their_rows():
 
 def test_outputs_that_are_parts_of_different_memory_are_kept_apart():
     @program
-    def both(x: Value) -> tuple[Value, Value]:
+    def both(x: Symbol) -> tuple[Symbol, Symbol]:
         return x * 2, x * 3
 
     class Halves(ndl.TensorOp):

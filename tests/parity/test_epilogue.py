@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from needle import _native
 from needle.backend import program as tp
-from needle.backend.program import Builder, Scalar, Value, program
+from needle.backend.program import Builder, Scalar, Symbol, program
 from needle.backend.protocol import WIDENED
 from needle.dtype import bfloat16, bool_, float32, float64
 
@@ -29,28 +29,28 @@ on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 
 @program
-def bias_relu(x: Value, bias: Value) -> Value:
+def bias_relu(x: Symbol, bias: Symbol) -> Symbol:
     return (x + bias).maximum(0.0)
 
 
 @program
-def scaled_residual(x: Value, scale: Scalar, residual: Value) -> Value:
+def scaled_residual(x: Symbol, scale: Scalar, residual: Symbol) -> Symbol:
     return x * scale + residual
 
 
 @program
-def kept_and_positive(x: Value) -> tuple[Value, Value]:
+def kept_and_positive(x: Symbol) -> tuple[Symbol, Symbol]:
     """A store of the product itself comes before its last use."""
     return x, x.square() > 1.0
 
 
 @program
-def halved(x: Value) -> Value:
+def halved(x: Symbol) -> Symbol:
     return tp.cast(tp.exp(x * 0.5), bfloat16)
 
 
 @program
-def dropped(x: Value) -> tuple[Value, Value]:
+def dropped(x: Symbol) -> tuple[Symbol, Symbol]:
     """Every element has a number of its own, wherever its block is."""
     kept = tp.random(12345, 7) < 0.7
     return x * tp.cast(kept, x) / 0.7, kept

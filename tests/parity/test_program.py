@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 import needle as ndl
 from needle import _native
 from needle.backend import program as tp
-from needle.backend.program import Builder, ProgramError, Row, Scalar, Value, program
+from needle.backend.program import Builder, ProgramError, Row, Scalar, Symbol, program
 from needle.dtype import DTYPES, bfloat16, bool_, float16, float32, float64, int32, int64
 from needle.ndarray import functions as F
 
@@ -34,13 +34,13 @@ LENGTHS = (0, 1, 2, 10, 15, 16, 17, 100, 127, 129, 384, 511, 513, 1000, 1024, 10
 
 
 @program
-def softmax(x: Value) -> Value:
+def softmax(x: Symbol) -> Symbol:
     e = tp.exp(x - tp.row_max(x))
     return e / tp.row_sum(e)
 
 
 @program
-def layer_norm(x: Value, weight: Value, bias: Value) -> tuple[Value, ...]:
+def layer_norm(x: Symbol, weight: Symbol, bias: Symbol) -> tuple[Symbol, ...]:
     mean = tp.row_mean(x)
     centred = x - mean
     scale = tp.rsqrt(tp.row_mean(tp.square(centred)) + 1e-5)
@@ -49,8 +49,8 @@ def layer_norm(x: Value, weight: Value, bias: Value) -> tuple[Value, ...]:
 
 @program
 def layer_norm_backward(
-    g: Value, x: Value, weight: Value, mean: Row, scale: Row
-) -> tuple[Value, ...]:
+    g: Symbol, x: Symbol, weight: Symbol, mean: Row, scale: Row
+) -> tuple[Symbol, ...]:
     y = (x - mean) * scale
     gw = g * weight
     dx = (gw - tp.row_mean(gw) - y * tp.row_mean(gw * y)) * scale
@@ -58,18 +58,18 @@ def layer_norm_backward(
 
 
 @program
-def cross_entropy(x: Value, label: Row) -> Value:
+def cross_entropy(x: Symbol, label: Row) -> Symbol:
     top = tp.row_max(x)
     return tp.log(tp.row_sum(tp.exp(x - top))) + top - tp.gather(x, label)
 
 
 @program
-def one_hot_difference(x: Value, label: Row, scale: Scalar) -> Value:
+def one_hot_difference(x: Symbol, label: Row, scale: Scalar) -> Symbol:
     return tp.where(tp.equal(tp.row_index(), label), x - 1.0, x) * scale
 
 
 @program
-def adam(p: Value, g: Value, m: Value, v: Value, lr: Scalar, t: Scalar) -> tuple[Value, ...]:
+def adam(p: Symbol, g: Symbol, m: Symbol, v: Symbol, lr: Scalar, t: Scalar) -> tuple[Symbol, ...]:
     m = m + (g - m) * 0.1
     v = v + (g * g - v) * 0.001
     by_m = tp.cast(lr / (1 - tp.constant(0.9, "float64") ** t), p)
@@ -128,7 +128,7 @@ def test_rows_of_all_lengths(device, dtype, length):
 
 
 @program
-def clips(x: Value, low: Value, high: Value, row: Row) -> tuple[Value, ...]:
+def clips(x: Symbol, low: Symbol, high: Symbol, row: Row) -> tuple[Symbol, ...]:
     return (
         tp.minimum(tp.maximum(x, low), high),
         tp.minimum(tp.maximum(x, -0.5), 0.5),
@@ -183,7 +183,7 @@ def test_positions_and_scalars(device):
     results = run_on_both(device, one_hot_difference, [x, label, scale], (7, 600), 1)
 
     @program
-    def added(x: Value, label: Row, amount: Row) -> Value:
+    def added(x: Symbol, label: Row, amount: Row) -> Symbol:
         return tp.add_at(x * 2.0, label, amount) + tp.add_at(x, label, -amount)
 
     for length, layout in ((600, contiguous), (10, contiguous), (3000, transposed)):
@@ -221,7 +221,7 @@ def test_in_place_and_each(device, dtype, shape):
 @on_devices
 def test_outputs_may_be_inputs_of_later_instructions(device):
     @program
-    def swap(x: Value, y: Value) -> tuple[Value, ...]:
+    def swap(x: Symbol, y: Symbol) -> tuple[Symbol, ...]:
         return y + 1.0, x, x * y
 
     for d in (device, ndl.cpu_numpy()):
@@ -316,7 +316,7 @@ def test_random_programs(device, data, made, dtype, shape):
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d is not bool_], ids=str)
 def test_all_dtypes(dtype):
     @program
-    def mixed(x: Value, y: Value) -> tuple[Value, ...]:
+    def mixed(x: Symbol, y: Symbol) -> tuple[Symbol, ...]:
         z = tp.maximum(x, y) * 2 + x
         return z, tp.row_sum(z), tp.row_max(x), tp.column_sum(y), z > x
 
@@ -328,7 +328,7 @@ def test_all_dtypes(dtype):
 @pytest.mark.parametrize("target", DTYPES, ids=str)
 def test_casts_round_as_storage_does(target):
     @program
-    def through(x: Value) -> Value:
+    def through(x: Symbol) -> Symbol:
         return tp.cast(tp.cast(x * 1.01, target), "float64")
 
     for dtype in (float32, float64, int32):
@@ -339,7 +339,7 @@ def test_casts_round_as_storage_does(target):
 
 def _through_integers(target):
     @program
-    def through(x: Value) -> Value:
+    def through(x: Symbol) -> Symbol:
         return tp.cast(tp.cast(x * 3, target), "float64")
 
     return through

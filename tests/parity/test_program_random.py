@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 import needle as ndl
 from needle import _native
 from needle.backend import program as tp
-from needle.backend.program import ProgramError, Scalar, Value, program
+from needle.backend.program import ProgramError, Scalar, Symbol, program
 from needle.dtype import bool_, float16, float32, float64, int32, int64
 from needle.ndarray import functions as F
 
@@ -25,18 +25,18 @@ SHAPES = ((), (1,), (3,), (1023,), (1025,), (5, 7), (37, 129), (130, 515), (2, 3
 
 
 @program
-def noise(x: Value, seed: Scalar, offset: Scalar) -> Value:
+def noise(x: Symbol, seed: Scalar, offset: Scalar) -> Symbol:
     return tp.random(seed, offset)
 
 
 @program
-def dropped(x: Value, seed: Scalar, offset: Scalar) -> tuple[Value, Value]:
+def dropped(x: Symbol, seed: Scalar, offset: Scalar) -> tuple[Symbol, Symbol]:
     kept = tp.random(seed, offset) < 0.7
     return x * tp.cast(kept, x) / 0.7, kept
 
 
 @program
-def in_rows(x: Value, seed: Scalar, offset: Scalar) -> tuple[Value, ...]:
+def in_rows(x: Symbol, seed: Scalar, offset: Scalar) -> tuple[Symbol, ...]:
     """Numbers in three phases, beside a row, in column sums, and from two places of a stream."""
     u = tp.random(seed, offset)
     y = u / tp.row_sum(u) * tp.row_max(x)

@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from needle import _native
 from needle.backend import program as tp
-from needle.backend.program import Builder, Scalar, Value, program
+from needle.backend.program import Builder, Scalar, Symbol, program
 from needle.backend.protocol import WIDENED
 from needle.dtype import bfloat16, bool_, float32, float64, int8
 
@@ -30,27 +30,27 @@ on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 
 @program
-def relu(x: Value) -> Value:
+def relu(x: Symbol) -> Symbol:
     return x.maximum(0.0)
 
 
 @program
-def norm(x: Value, scale: Value, shift: Value) -> Value:
+def norm(x: Symbol, scale: Symbol, shift: Symbol) -> Symbol:
     return (x * scale + shift).maximum(0.0)
 
 
 @program
-def scaled_sum(x: Value, scale: Scalar, y: Value) -> Value:
+def scaled_sum(x: Symbol, scale: Scalar, y: Symbol) -> Symbol:
     return tp.tanh(x * scale) + y
 
 
 @program
-def widened(x: Value) -> Value:
+def widened(x: Symbol) -> Symbol:
     return tp.cast(x, float32)
 
 
 @program
-def chosen(x: Value, mask: Value) -> Value:
+def chosen(x: Symbol, mask: Symbol) -> Symbol:
     return tp.where(mask, x, 0.0)
 
 

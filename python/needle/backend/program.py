@@ -1,10 +1,10 @@
 """Tile programs: fused elementwise, row and column computations as one kernel call.
 
 A program is a list of instructions over values, written as a Python function that is run once with
-symbolic values:
+symbols for the values:
 
 >>> @program
-... def softmax(x: Value) -> Value:
+... def softmax(x: Symbol) -> Symbol:
 ...     e = exp(x - row_max(x))
 ...     return e / row_sum(e)
 >>> print(softmax.text)
@@ -51,10 +51,10 @@ from .instructions import (
 )
 from .reference import BINARY, ROW_REDUCTIONS, UNARY
 
-# Values and their builder -----------------------------------------------------------------------
+# Symbols and their builder ----------------------------------------------------------------------
 
 
-class Value:
+class Symbol:
     """The result of one instruction, while a program is being written."""
 
     __slots__ = ("builder", "number")
@@ -67,73 +67,73 @@ class Value:
     def kind(self) -> str:
         return self.builder.instructions[self.number].kind
 
-    def __add__(self, other: Operand) -> Value:
+    def __add__(self, other: SymbolLike) -> Symbol:
         return apply("add", self, other)
 
-    def __radd__(self, other: Number) -> Value:
+    def __radd__(self, other: Number) -> Symbol:
         return apply("add", other, self)
 
-    def __sub__(self, other: Operand) -> Value:
+    def __sub__(self, other: SymbolLike) -> Symbol:
         return apply("subtract", self, other)
 
-    def __rsub__(self, other: Number) -> Value:
+    def __rsub__(self, other: Number) -> Symbol:
         return apply("subtract", other, self)
 
-    def __mul__(self, other: Operand) -> Value:
+    def __mul__(self, other: SymbolLike) -> Symbol:
         return apply("multiply", self, other)
 
-    def __rmul__(self, other: Number) -> Value:
+    def __rmul__(self, other: Number) -> Symbol:
         return apply("multiply", other, self)
 
-    def __truediv__(self, other: Operand) -> Value:
+    def __truediv__(self, other: SymbolLike) -> Symbol:
         return apply("divide", self, other)
 
-    def __rtruediv__(self, other: Number) -> Value:
+    def __rtruediv__(self, other: Number) -> Symbol:
         return apply("divide", other, self)
 
-    def __pow__(self, other: Operand) -> Value:
+    def __pow__(self, other: SymbolLike) -> Symbol:
         return apply("power", self, other)
 
-    def __neg__(self) -> Value:
+    def __neg__(self) -> Symbol:
         return apply("negative", self)
 
-    def __lt__(self, other: Operand) -> Value:
+    def __lt__(self, other: SymbolLike) -> Symbol:
         return apply("less", self, other)
 
-    def __le__(self, other: Operand) -> Value:
+    def __le__(self, other: SymbolLike) -> Symbol:
         return apply("less_equal", self, other)
 
-    def __gt__(self, other: Operand) -> Value:
+    def __gt__(self, other: SymbolLike) -> Symbol:
         return apply("greater", self, other)
 
-    def __ge__(self, other: Operand) -> Value:
+    def __ge__(self, other: SymbolLike) -> Symbol:
         return apply("greater_equal", self, other)
 
-    def square(self) -> Value:
+    def square(self) -> Symbol:
         return apply("square", self)
 
-    def sqrt(self) -> Value:
+    def sqrt(self) -> Symbol:
         return apply("sqrt", self)
 
-    def sign(self) -> Value:
+    def sign(self) -> Symbol:
         return apply("sign", self)
 
-    def maximum(self, other: Operand) -> Value:
+    def maximum(self, other: SymbolLike) -> Symbol:
         return apply("maximum", self, other)
 
     def __bool__(self) -> bool:
         raise TypeError("[program] a value has no truth of its own; choose with where(cond, a, b).")
 
 
-class Row(Value):
+class Row(Symbol):
     """As an annotation of an input: one element per row."""
 
 
-class Scalar(Value):
+class Scalar(Symbol):
     """As an annotation of an input: one element for the whole call."""
 
 
-Operand = Value | Number
+SymbolLike = Symbol | Number
 
 _active: ContextVar[Builder] = ContextVar("builder")
 
@@ -146,22 +146,22 @@ class Builder:
         self.inputs: list[str] = []  # their kinds
         self._known: dict[tuple[Any, ...], int] = {}
 
-    def emit(self, name: str, args: tuple[int, ...], kind: str, detail: Any = None) -> Value:
+    def emit(self, name: str, args: tuple[int, ...], kind: str, detail: Any = None) -> Symbol:
         key = (name, args, type(detail), repr(detail))
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self.instructions)
             self.instructions.append(Instruction(name, args, kind, detail))
-        return Value(self, number)
+        return Symbol(self, number)
 
-    def input(self, kind: str = "full") -> Value:
+    def input(self, kind: str = "full") -> Symbol:
         """The next input."""
         self.inputs.append(kind)
         return self.emit("load", (), kind, len(self.inputs) - 1)
 
-    def value(self, operand: Operand) -> Value:
+    def value(self, operand: SymbolLike) -> Symbol:
         """A number as a constant without a type of its own; a value as it is."""
-        if not isinstance(operand, Value):
+        if not isinstance(operand, Symbol):
             if not isinstance(operand, (bool, int, float)):
                 raise TypeError(f"[program] expected a value or a number, got {operand!r}.")
             return self.emit("constant", (), "scalar", operand)
@@ -169,7 +169,7 @@ class Builder:
             raise ProgramError("[program] a value of another program cannot be used here.")
         return operand
 
-    def apply(self, name: str, *operands: Operand, detail: Any = None) -> Value:
+    def apply(self, name: str, *operands: SymbolLike, detail: Any = None) -> Symbol:
         """An elementwise function: the widest kind of its operands."""
         values = [self.value(v) for v in operands]
         kinds = [v.kind for v in values]
@@ -178,14 +178,14 @@ class Builder:
         kind = max(kinds, key=KINDS.index)
         return self.emit(name, tuple(v.number for v in values), kind, detail)
 
-    def reduce(self, name: str, kind: str, x: Operand, *others: Value) -> Value:
+    def reduce(self, name: str, kind: str, x: SymbolLike, *others: Symbol) -> Symbol:
         """A reduction of a full value."""
         x = self.value(x)
         if x.kind != "full":
             raise ProgramError(f"[program] {name}: expected a full value, got a {x.kind} value.")
         return self.emit(name, (x.number, *(v.number for v in others)), kind)
 
-    def finish(self, name: str, arguments: Sequence[str], *results: Operand) -> Program:
+    def finish(self, name: str, arguments: Sequence[str], *results: SymbolLike) -> Program:
         """The program that returns these values: what does not contribute is left out."""
         stored = [self.value(r).number for r in results]
         needed = set(stored)
@@ -249,7 +249,7 @@ def trace(
 
 def _builder(*operands: Any) -> Builder:
     for operand in operands:
-        if isinstance(operand, Value):
+        if isinstance(operand, Symbol):
             return operand.builder
     try:
         return _active.get()
@@ -257,7 +257,7 @@ def _builder(*operands: Any) -> Builder:
         raise ProgramError("[program] this works inside of a @program function only.") from None
 
 
-def apply(name: str, *operands: Operand) -> Value:
+def apply(name: str, *operands: SymbolLike) -> Symbol:
     """An elementwise function of reference.UNARY or BINARY by name."""
     expected = 1 if name in UNARY else 2 if name in BINARY else None
     if expected is None:
@@ -267,45 +267,45 @@ def apply(name: str, *operands: Operand) -> Value:
     return _builder(*operands).apply(name, *operands)
 
 
-def where(condition: Value, a: Operand, b: Operand) -> Value:
+def where(condition: Symbol, a: SymbolLike, b: SymbolLike) -> Symbol:
     """a where the condition (bool) holds, else b."""
     return _builder(condition, a, b).apply("where", condition, a, b)
 
 
-def cast(x: Value, to: Any) -> Value:
+def cast(x: Symbol, to: Any) -> Symbol:
     """x rounded to a dtype, or to that of another value."""
-    if isinstance(to, Value):
+    if isinstance(to, Symbol):
         builder = _builder(x)
         return builder.emit("cast_like", (x.number, to.number), x.kind)
     return _builder(x).apply("cast", x, detail=dtype_of(to))
 
 
-def computed_like(x: Value, other: Value) -> Value:
+def computed_like(x: Symbol, other: Symbol) -> Symbol:
     """x in the type that another value is computed in: `cast`, but halves do not round it."""
     return _builder(x).emit("computed_like", (x.number, other.number), x.kind)
 
 
-def constant(value: Number, dtype: Any) -> Value:
+def constant(value: Number, dtype: Any) -> Symbol:
     """A number of a dtype."""
     return _builder().emit("constant", (), "scalar", (value, computed_in(dtype_of(dtype))))
 
 
-def row_index(dtype: Any = int64) -> Value:
+def row_index(dtype: Any = int64) -> Symbol:
     """The position of each element in its row: 0, 1, 2, ..."""
     return _builder().emit("row_index", (), "full", dtype_of(dtype))
 
 
-def row_size(dtype: Any = int64) -> Value:
+def row_size(dtype: Any = int64) -> Symbol:
     """The number of elements in a row."""
     return _builder().emit("row_size", (), "scalar", dtype_of(dtype))
 
 
-def as_number(x: Value) -> Value:
+def as_number(x: Symbol) -> Symbol:
     """x in the type of what it meets, as a Python number would be: halves do not round it."""
     return _builder(x).emit("as_number", (x.number,), x.kind)
 
 
-def random(seed: Operand, offset: Operand) -> Value:
+def random(seed: SymbolLike, offset: SymbolLike) -> Symbol:
     """Numbers in [0, 1), float32: what the kernel `random` gives as "uniform" for this seed and
     offset to the element's position in C order. Both are int64 scalars; all their bits count."""
     builder = _builder(seed, offset)
@@ -316,11 +316,11 @@ def random(seed: Operand, offset: Operand) -> Value:
     return builder.emit("random", tuple(word.number for word in words), "full")
 
 
-def _reduction(name: str) -> Callable[[Value], Value]:
+def _reduction(name: str) -> Callable[[Symbol], Symbol]:
     assert name in ROW_REDUCTIONS or name == "column_sum"
     kind = "column" if name == "column_sum" else "row"
 
-    def reduction(x: Value) -> Value:
+    def reduction(x: Symbol) -> Symbol:
         return _builder(x).reduce(name, kind, x)
 
     return reduction
@@ -333,20 +333,20 @@ row_min = _reduction("row_min")
 column_sum = _reduction("column_sum")
 
 
-def row_mean(x: Value) -> Value:
+def row_mean(x: Symbol) -> Symbol:
     """The mean of each row."""
     count = x.builder.emit("row_size", (), "scalar", int64)
     return row_sum(x) / as_number(count)
 
 
-def gather(x: Value, index: Value) -> Value:
+def gather(x: Symbol, index: Symbol) -> Symbol:
     """The element of each row at a position, a row value of an integer dtype; 0 outside of it."""
     if index.kind not in ("scalar", "row"):
         raise ProgramError(f"[program] gather: expected a row value as index, got {index.kind}.")
     return _builder(x).reduce("gather", "row", x, index)
 
 
-def add_at(x: Value, index: Value, amount: Value) -> Value:
+def add_at(x: Symbol, index: Symbol, amount: Symbol) -> Symbol:
     """x with a row value added at a position of each row, if it is in the row."""
     if x.kind != "full":
         raise ProgramError(f"[program] add_at: expected a full value, got a {x.kind} value.")
@@ -355,11 +355,11 @@ def add_at(x: Value, index: Value, amount: Value) -> Value:
     return _builder(x).emit("add_at", (x.number, index.number, amount.number), "full")
 
 
-def _unary(name: str) -> Callable[[Value], Value]:
+def _unary(name: str) -> Callable[[Symbol], Symbol]:
     return lambda x: apply(name, x)
 
 
-def _binary(name: str) -> Callable[[Operand, Operand], Value]:
+def _binary(name: str) -> Callable[[SymbolLike, SymbolLike], Symbol]:
     return lambda a, b: apply(name, a, b)
 
 

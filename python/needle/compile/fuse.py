@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from .. import _native
-from ..backend.program import Builder, Program, ProgramError, Value as Symbol
+from ..backend.program import Builder, Program, ProgramError, Symbol
 from ..ndarray.layout import Shape, broadcast_shapes
 from .graph import Graph, Node, Operand, Value
 from .passes import without_dead

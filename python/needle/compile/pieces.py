@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..backend.program import Builder, Value as Symbol, apply, cast, random, where
+from ..backend.program import Builder, Symbol, apply, cast, random, where
 from ..dtype import DType, bool_, float32, float64, int32, int64
 from ..ndarray.layout import Shape, broadcast_shapes
 from .graph import Node, Operand

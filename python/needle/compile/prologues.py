@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from .._native import instruction_set
-from ..backend.program import TypedProgram, Value as Symbol, cast, program
+from ..backend.program import Symbol, TypedProgram, cast, program
 from ..dtype import float32
 from ..ndarray.layout import broadcast_shapes
 from .epilogues import as_matrix

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import config
 from ..backend import BackendDevice, cpu_numpy, default_device, device_named, program as tp
-from ..backend.program import Scalar, Value, program
+from ..backend.program import Scalar, Symbol, program
 from ..dtype import DType, bfloat16, bool_, dtype_of, float16, float32, float64, int64
 from . import bridge, functions
 from .array import NDArray, empty, from_numpy, full, make_view
@@ -204,7 +204,7 @@ class NumpyGenerator(RandomSource):
 
 
 @program
-def bernoulli(seed: Scalar, offset: Scalar, p: Scalar) -> Value:
+def bernoulli(seed: Scalar, offset: Scalar, p: Scalar) -> Symbol:
     """True with probability p, without an array of the numbers that say so."""
     return tp.random(seed, offset) < p
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..backend import program as tp
-from ..backend.program import Program, Value, program
+from ..backend.program import Program, Symbol, program
 from ..ndarray import functions as F
 from .common import check_tensor
 from .compare import greater, where
@@ -22,23 +22,23 @@ TANH_SCALE, TANH_CUBIC = math.sqrt(2 / math.pi), 0.044715  # Hendrycks & Gimpel,
 
 
 @program
-def gelu_program(x: Value) -> Value:
+def gelu_program(x: Symbol) -> Symbol:
     return tp.gelu(x)
 
 
 @program
-def gelu_gradient(g: Value, x: Value) -> Value:
+def gelu_gradient(g: Symbol, x: Symbol) -> Symbol:
     return g * tp.gelu_slope(x)
 
 
 @program
-def gelu_tanh(x: Value) -> Value:
+def gelu_tanh(x: Symbol) -> Symbol:
     inner = x * TANH_SCALE * (tp.square(x) * TANH_CUBIC + 1.0)
     return x * 0.5 * (tp.tanh(inner) + 1.0)
 
 
 @program
-def gelu_tanh_gradient(g: Value, x: Value) -> Value:
+def gelu_tanh_gradient(g: Symbol, x: Symbol) -> Symbol:
     squared = tp.square(x) * TANH_CUBIC
     t = tp.tanh(x * TANH_SCALE * (squared + 1.0))
     slope = (squared * 3.0 + 1.0) * TANH_SCALE
@@ -46,12 +46,12 @@ def gelu_tanh_gradient(g: Value, x: Value) -> Value:
 
 
 @program
-def silu_program(x: Value) -> Value:
+def silu_program(x: Symbol) -> Symbol:
     return x * tp.sigmoid(x)
 
 
 @program
-def silu_gradient(g: Value, x: Value) -> Value:
+def silu_gradient(g: Symbol, x: Symbol) -> Symbol:
     s = tp.sigmoid(x)
     return g * s * (x * (1.0 - s) + 1.0)
 
@@ -152,7 +152,7 @@ def silu(input: Tensor) -> Tensor:
 @lru_cache(maxsize=64)
 def leaky_relu_program(slope: float) -> Program:
     @program
-    def leaky_relu(x: Value) -> Value:
+    def leaky_relu(x: Symbol) -> Symbol:
         return tp.where(x > 0, x, x * slope)
 
     return leaky_relu

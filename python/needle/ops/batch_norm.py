@@ -10,7 +10,7 @@ from ..autograd import Tensor, TensorTuple, TensorTupleOp
 from ..backend.program import (
     Program,
     Row,
-    Value,
+    Symbol,
     as_number,
     column_sum,
     program,
@@ -86,7 +86,7 @@ class BatchNormGradient(FusedTupleOp):
 @cache
 def by_rows(eps: float) -> Program:
     @program
-    def batch_norm(x: Value, w: Row, b: Row) -> tuple[Value, ...]:
+    def batch_norm(x: Symbol, w: Row, b: Row) -> tuple[Symbol, ...]:
         mean = row_mean(x)
         deviation = x - mean
         var = row_mean(square(deviation))
@@ -99,8 +99,8 @@ def by_rows(eps: float) -> Program:
 def gradient_by_rows(eps: float) -> Program:
     @program
     def batch_norm_gradient(
-        g: Value, x: Value, w: Row, mean: Row, var: Row, g_mean: Row, g_var: Row
-    ) -> tuple[Value, ...]:
+        g: Symbol, x: Symbol, w: Row, mean: Row, var: Row, g_mean: Row, g_var: Row
+    ) -> tuple[Symbol, ...]:
         r, d, count = rsqrt(var + eps), x - mean, as_number(row_size())
         by_g, by_gd = row_sum(g), row_sum(g * d)
         of_d = (w * r * r * r * by_gd - 2.0 * g_var) / count
@@ -111,12 +111,12 @@ def gradient_by_rows(eps: float) -> Program:
 
 
 @program
-def affine_deviation(x: Value, mean: Value, scale: Value, w: Value, b: Value) -> Value:
+def affine_deviation(x: Symbol, mean: Symbol, scale: Symbol, w: Symbol, b: Symbol) -> Symbol:
     return (x - mean) * (scale * w) + b
 
 
 @program
-def adjoint_sums(g: Value, x: Value, mean: Value) -> tuple[Value, ...]:
+def adjoint_sums(g: Symbol, x: Symbol, mean: Symbol) -> tuple[Symbol, ...]:
     return column_sum(g), column_sum(g * (x - mean))
 
 
@@ -126,8 +126,8 @@ def adjoint_factors(count: int, eps: float) -> Program:
 
     @program
     def adjoint_factors(
-        by_g: Value, by_gd: Value, w: Value, var: Value, g_mean: Value, g_var: Value
-    ) -> tuple[Value, ...]:
+        by_g: Symbol, by_gd: Symbol, w: Symbol, var: Symbol, g_mean: Symbol, g_var: Symbol
+    ) -> tuple[Symbol, ...]:
         r = rsqrt(var + eps)
         of_d = (w * r * r * r * by_gd - 2.0 * g_var) / count
         return r * by_gd, w * r, of_d, (w * r * by_g - g_mean) / count
@@ -137,8 +137,8 @@ def adjoint_factors(count: int, eps: float) -> Program:
 
 @program
 def scaled_adjoint(
-    g: Value, x: Value, mean: Value, of_g: Value, of_d: Value, of_one: Value
-) -> Value:
+    g: Symbol, x: Symbol, mean: Symbol, of_g: Symbol, of_d: Symbol, of_one: Symbol
+) -> Symbol:
     return of_g * g - of_d * (x - mean) - of_one
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ..autograd import Tensor, TensorOp
 from ..backend import program as tp
-from ..backend.program import Program, Value, program
+from ..backend.program import Program, Symbol, program
 from ..dtype import dtype_of
 from ..ndarray import functions as F
 from .common import Scalar, check_tensor, constant, fit, is_scalar, reporting_as
@@ -181,12 +181,12 @@ class ExtremumGradient(FusedOp):
 
 
 @program
-def greatest_gradient(g: Value, x: Value, other: Value) -> Value:
+def greatest_gradient(g: Symbol, x: Symbol, other: Symbol) -> Symbol:
     return tp.where(other > x, 0.0, tp.where(tp.equal(other, x), g * 0.5, g))
 
 
 @program
-def least_gradient(g: Value, x: Value, other: Value) -> Value:
+def least_gradient(g: Symbol, x: Symbol, other: Symbol) -> Symbol:
     return tp.where(other < x, 0.0, tp.where(tp.equal(other, x), g * 0.5, g))
 
 
@@ -258,7 +258,7 @@ NUMBERS = frozenset({int, float})
 @lru_cache(maxsize=64)
 def clip_program(low: float, high: float) -> Program:
     @program
-    def clip(x: Value) -> Value:
+    def clip(x: Symbol) -> Symbol:
         return tp.minimum(tp.maximum(x, low), high)
 
     return clip

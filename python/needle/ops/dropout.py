@@ -6,7 +6,7 @@ from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..backend.instructions import computed_in
-from ..backend.program import Scalar, Value, cast, program
+from ..backend.program import Scalar, Symbol, cast, program
 from ..dtype import dtype_of
 from ..ndarray import functions as F
 from .common import fit
@@ -14,7 +14,7 @@ from .elementwise import astype
 
 
 @program
-def masked(x: Value, kept: Value, share: Scalar) -> Value:
+def masked(x: Symbol, kept: Symbol, share: Scalar) -> Symbol:
     return cast(x * cast(kept, x) / share, x)
 
 

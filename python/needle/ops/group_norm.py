@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from ..autograd import Tensor, TensorOp
-from ..backend.program import Program, Row, Value, program, row_mean, row_sum, rsqrt, square
+from ..backend.program import Program, Row, Symbol, program, row_mean, row_sum, rsqrt, square
 from ..ndarray import functions as F
 from .common import fit, lies_with
 from .fused import FusedTupleOp
@@ -72,7 +72,7 @@ class GroupNormGradient(FusedTupleOp):
 @cache
 def group_statistics(eps: float) -> Program:
     @program
-    def group_statistics(x: Value) -> tuple[Value, ...]:
+    def group_statistics(x: Symbol) -> tuple[Symbol, ...]:
         mean = row_mean(x)
         return mean, rsqrt(row_mean(square(x - mean)) + eps)
 
@@ -80,24 +80,24 @@ def group_statistics(eps: float) -> Program:
 
 
 @program
-def coefficients(mean: Value, r: Value, w: Value, b: Value) -> tuple[Value, ...]:
+def coefficients(mean: Symbol, r: Symbol, w: Symbol, b: Symbol) -> tuple[Symbol, ...]:
     """f and c of a channel"""
     factor = r * w
     return factor, b - mean * factor
 
 
 @program
-def lines(x: Value, factor: Row, constant: Row) -> Value:
+def lines(x: Symbol, factor: Row, constant: Row) -> Symbol:
     return x * factor + constant
 
 
 @program
-def place_sums(g: Value, x: Value, mean: Row) -> tuple[Value, ...]:
+def place_sums(g: Symbol, x: Symbol, mean: Row) -> tuple[Symbol, ...]:
     return row_sum(g), row_sum(g * (x - mean))
 
 
 @program
-def scaled_by_deviation(r: Value, w: Value, by_gd: Value) -> tuple[Value, ...]:
+def scaled_by_deviation(r: Symbol, w: Symbol, by_gd: Symbol) -> tuple[Symbol, ...]:
     """What g is multiplied with in dx, and a sample's part of dw"""
     return r * w, r * by_gd
 
@@ -107,14 +107,14 @@ def group_factors(count: int) -> Program:
     """What x - m and 1 are multiplied with in dx; a row is the channels of a group."""
 
     @program
-    def group_factors(by_g: Value, by_gd: Value, w: Value, r: Row) -> tuple[Value, ...]:
+    def group_factors(by_g: Symbol, by_gd: Symbol, w: Symbol, r: Row) -> tuple[Symbol, ...]:
         return r * r * r * row_sum(w * by_gd) / count, r * row_sum(w * by_g) / count
 
     return group_factors
 
 
 @program
-def adjoint_lines(g: Value, x: Value, mean: Row, of_g: Row, of_d: Row, of_one: Row) -> Value:
+def adjoint_lines(g: Symbol, x: Symbol, mean: Row, of_g: Row, of_d: Row, of_one: Row) -> Symbol:
     return of_g * g - of_d * (x - mean) - of_one
 
 

@@ -11,7 +11,7 @@ from ..backend.program import (
     Program,
     Row,
     Scalar,
-    Value,
+    Symbol,
     add_at,
     cast,
     equal as is_equal,
@@ -36,13 +36,13 @@ from .unary import log as log_of
 
 
 @program
-def log_total(x: Value, ids: Row, zero: Row) -> Value:
+def log_total(x: Symbol, ids: Row, zero: Row) -> Symbol:
     top = row_max(x)
     return (top - pick(x, ids)) + log(row_sum(exp(x - top))) + zero
 
 
 @program
-def softmax_without(x: Value, ids: Row, g: Row) -> Value:
+def softmax_without(x: Symbol, ids: Row, g: Row) -> Symbol:
     powers = exp(x - row_max(x))
     return add_at(powers * (g / row_sum(powers)), ids, -g)
 
@@ -145,7 +145,7 @@ def _mean_cross_entropy(x: Any, ids: Any, axis: int, ignored: int) -> tuple[Any,
 @cache
 def cross_entropy_program(ignored: int, statistics: DType) -> Program:
     @program
-    def cross_entropy(x: Value, ids: Row, zero: Row) -> tuple[Value, ...]:
+    def cross_entropy(x: Symbol, ids: Row, zero: Row) -> tuple[Symbol, ...]:
         top = row_max(x)
         total = row_sum(exp(x - top))
         loss = choose(is_equal(ids, ignored), 0.0, (top - pick(x, ids)) + log(total) + zero)
@@ -157,7 +157,7 @@ def cross_entropy_program(ignored: int, statistics: DType) -> Program:
 @cache
 def mean_of_kept(ignored: int, dtype: DType) -> Program:
     @program
-    def mean_of_kept(losses: Value, ids: Value) -> tuple[Value, ...]:
+    def mean_of_kept(losses: Symbol, ids: Symbol) -> tuple[Symbol, ...]:
         count = row_sum(cast(is_different(ids, ignored), losses))
         return cast(row_sum(losses) / count, dtype), count
 
@@ -168,8 +168,8 @@ def mean_of_kept(ignored: int, dtype: DType) -> Program:
 def mean_cross_entropy_gradient(ignored: int) -> Program:
     @program
     def mean_cross_entropy_gradient(
-        x: Value, ids: Row, g: Scalar, count: Scalar, top: Row, total: Row
-    ) -> Value:
+        x: Symbol, ids: Row, g: Scalar, count: Scalar, top: Row, total: Row
+    ) -> Symbol:
         share = choose(is_equal(ids, ignored), 0.0, g / count)
         return cast(add_at(exp(x - top) * (share / total), ids, -share), x)
 
@@ -185,7 +185,7 @@ def places(classes: int, ignored: int | None) -> Program:
     """Ids as indices: 0 for the ignored one, out of range for negative ones."""
 
     @program
-    def places(ids: Value) -> Value:
+    def places(ids: Symbol) -> Symbol:
         found = choose(ids < 0, classes, ids)
         return found if ignored is None else choose(is_equal(ids, ignored), 0, found)
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from ..autograd import Tensor, TensorOp
 from ..backend import program as tp
-from ..backend.program import Value, program
+from ..backend.program import Symbol, program
 from ..dtype import DType, dtype_of, float64, widened
 from ..ndarray import functions as F, layout
 from .arithmetic import divide
@@ -389,7 +389,7 @@ def norm(
 
 
 @program
-def norm_of_rows(x: Value) -> Value:
+def norm_of_rows(x: Symbol) -> Symbol:
     return tp.sqrt(tp.row_sum(tp.square(x)))
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ..autograd import Tensor, TensorOp
 from ..backend.program import (
     Row,
-    Value,
+    Symbol,
     equal as is_equal,
     exp,
     isfinite,
@@ -27,7 +27,7 @@ from .reduce import Axes, Reduction, in_floats, over_axes
 
 
 @program
-def log_sum_exp(x: Value) -> Value:
+def log_sum_exp(x: Symbol) -> Symbol:
     top = row_max(x)
     # Where the largest is infinite, x - top would be NaN; 0 gives the right result there.
     top = choose(isfinite(top), top, 0.0)
@@ -35,7 +35,7 @@ def log_sum_exp(x: Value) -> Value:
 
 
 @program
-def log_sum_exp_gradient(g: Row, x: Value, y: Row) -> Value:
+def log_sum_exp_gradient(g: Row, x: Symbol, y: Row) -> Symbol:
     # Where every x is -inf, so is y: 0 instead of y gives the weights e^-inf = 0.
     weights = exp(x - choose(is_equal(y, -math.inf), 0.0, y))
     total = row_sum(weights)
@@ -43,25 +43,25 @@ def log_sum_exp_gradient(g: Row, x: Value, y: Row) -> Value:
 
 
 @program
-def softmax_program(x: Value) -> Value:
+def softmax_program(x: Symbol) -> Symbol:
     powers = exp(x - row_max(x))
     return powers * (1.0 / row_sum(powers))
 
 
 @program
-def softmax_gradient(g: Value, y: Value) -> Value:
+def softmax_gradient(g: Symbol, y: Symbol) -> Symbol:
     weighted = g * y
     return weighted - y * row_sum(weighted)
 
 
 @program
-def log_softmax(x: Value) -> Value:
+def log_softmax(x: Symbol) -> Symbol:
     below = x - row_max(x)
     return below - log(row_sum(exp(below)))
 
 
 @program
-def log_softmax_gradient(g: Value, y: Value) -> Value:
+def log_softmax_gradient(g: Symbol, y: Symbol) -> Symbol:
     return g - exp(y) * row_sum(g)
 
 

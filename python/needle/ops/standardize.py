@@ -11,7 +11,7 @@ from ..autograd import Op, Tensor, TensorOp, TensorTuple, TensorTupleOp
 from ..backend.program import (
     Program,
     Row,
-    Value,
+    Symbol,
     as_number,
     cast,
     column_sum,
@@ -89,7 +89,7 @@ class StandardizeGradient(FusedOp):
 @cache
 def standardize_program(eps: float, centred: bool, statistics: DType) -> Program:
     @program
-    def standardize(x: Value) -> tuple[Value, ...]:
+    def standardize(x: Symbol) -> tuple[Symbol, ...]:
         deviation = x - row_mean(x) if centred else x
         var = row_mean(square(deviation))
         mean = row_mean(x) if centred else var * 0.0
@@ -101,7 +101,7 @@ def standardize_program(eps: float, centred: bool, statistics: DType) -> Program
 @cache
 def standardize_gradient(eps: float, centred: bool) -> Program:
     @program
-    def standardize_gradient(g: Value, y: Value, var: Row, g_mean: Row, g_var: Row) -> Value:
+    def standardize_gradient(g: Symbol, y: Symbol, var: Row, g_mean: Row, g_var: Row) -> Symbol:
         scale = rsqrt(var + eps)
         count = as_number(row_size())
         by_y = scale * row_mean(g * y) - g_var * 2.0 / (count * scale)
@@ -144,7 +144,7 @@ def column_moments(a: Any, axes: Sequence[int], eps: float) -> Any:
 
 
 @program
-def shifted_sums(x: Value, pivot: Value) -> tuple[Value, ...]:
+def shifted_sums(x: Symbol, pivot: Symbol) -> tuple[Symbol, ...]:
     deviation = x - pivot
     return column_sum(deviation), column_sum(square(deviation))
 
@@ -154,7 +154,7 @@ def moments(count: int, eps: float) -> Program:
     """m, v and r of `Standardize`, from the sums of n deviations from a pivot and of squares."""
 
     @program
-    def moments(total: Value, squares: Value, pivot: Value) -> tuple[Value, ...]:
+    def moments(total: Symbol, squares: Symbol, pivot: Symbol) -> tuple[Symbol, ...]:
         mean = total / count
         var = maximum(squares / count - square(mean), 0.0)
         return pivot + mean, var, rsqrt(var + eps)
@@ -163,12 +163,12 @@ def moments(count: int, eps: float) -> Program:
 
 
 @program
-def scaled_deviation(x: Value, mean: Value, scale: Value) -> Value:
+def scaled_deviation(x: Symbol, mean: Symbol, scale: Symbol) -> Symbol:
     return (x - mean) * scale
 
 
 @program
-def adjoint_sums(g: Value, y: Value) -> tuple[Value, ...]:
+def adjoint_sums(g: Symbol, y: Symbol) -> tuple[Symbol, ...]:
     return column_sum(g), column_sum(g * y)
 
 
@@ -178,8 +178,8 @@ def adjoint_factors(count: int, eps: float) -> Program:
 
     @program
     def adjoint_factors(
-        by_g: Value, by_gy: Value, var: Value, g_mean: Value, g_var: Value
-    ) -> tuple[Value, ...]:
+        by_g: Symbol, by_gy: Symbol, var: Symbol, g_mean: Symbol, g_var: Symbol
+    ) -> tuple[Symbol, ...]:
         scale = rsqrt(var + eps)
         of_y = (scale * by_gy - 2.0 * g_var / scale) / count
         return scale, of_y, (scale * by_g - g_mean) / count
@@ -188,7 +188,7 @@ def adjoint_factors(count: int, eps: float) -> Program:
 
 
 @program
-def scaled_adjoint(g: Value, y: Value, of_g: Value, of_y: Value, of_one: Value) -> Value:
+def scaled_adjoint(g: Symbol, y: Symbol, of_g: Symbol, of_y: Symbol, of_one: Symbol) -> Symbol:
     return of_g * g - of_y * y - of_one
 
 
@@ -284,7 +284,7 @@ class AffineNormGradient(_OverLastAxes, FusedTupleOp):
 def affine_norm_program(
     eps: float, centred: bool, statistics: DType, weighted: bool, shifted: bool
 ) -> Program:
-    def affine_norm(x: Value, *affine: Value) -> tuple[Value, ...]:
+    def affine_norm(x: Symbol, *affine: Symbol) -> tuple[Symbol, ...]:
         mean = [row_mean(x)] if centred else []
         deviation = x - mean[0] if centred else x
         scale = rsqrt(row_mean(square(deviation)) + eps)
@@ -299,7 +299,7 @@ def affine_norm_program(
 
 @cache
 def affine_norm_gradient(centred: bool, weighted: bool, shifted: bool) -> Program:
-    def affine_norm_gradient(g: Value, x: Value, *rest: Value) -> tuple[Value, ...]:
+    def affine_norm_gradient(g: Symbol, x: Symbol, *rest: Symbol) -> tuple[Symbol, ...]:
         scale = rest[centred]
         z = (x - rest[0]) * scale if centred else x * scale
         h = g * rest[-1] if weighted else g

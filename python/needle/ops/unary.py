@@ -7,7 +7,7 @@ from typing import Any
 
 from ..autograd import Tensor
 from ..backend import program as tp
-from ..backend.program import Value, program
+from ..backend.program import Symbol, program
 from ..ndarray import functions as F
 from .common import FlatOp, check_tensor
 from .compare import greater, where
@@ -210,7 +210,7 @@ class TanhGradient(FusedOp):
 
 
 @program
-def tanh_gradient(g: Value, y: Value) -> Value:
+def tanh_gradient(g: Symbol, y: Symbol) -> Symbol:
     return g * (1.0 - y * y)
 
 
@@ -269,7 +269,7 @@ class SigmoidGradient(FusedOp):
 
 
 @program
-def sigmoid_gradient(g: Value, y: Value) -> Value:
+def sigmoid_gradient(g: Symbol, y: Symbol) -> Symbol:
     return g * y * (1.0 - y)
 
 
@@ -300,7 +300,7 @@ class ReLUGradient(FusedOp):
 
 
 @program
-def relu_gradient(g: Value, y: Value) -> Value:
+def relu_gradient(g: Symbol, y: Symbol) -> Symbol:
     return tp.where(y > 0, g, 0.0)
 
 

@@ -7,22 +7,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import Tensor
-from ..backend.program import Program, Value, computed_like, trace
+from ..backend.program import Program, Symbol, computed_like, trace
 from ..ndarray import layout
 from ..ndarray.array import NDArray, empty_like, strides_like
 
-Update = Callable[[Value, Value, dict[str, Any], list[Value]], Value]
+Update = Callable[[Symbol, Symbol, dict[str, Any], list[Symbol]], Symbol]
 
 
-class Cell(Value):
+class Cell(Symbol):
     """A value of the state: assigning `.data` lets it be another one from then on."""
 
     @property
-    def data(self) -> Value:
-        return Value(self.builder, self.number)
+    def data(self) -> Symbol:
+        return Symbol(self.builder, self.number)
 
     @data.setter
-    def data(self, value: Value) -> None:
+    def data(self, value: Symbol) -> None:
         self.number = value.number
 
 
@@ -32,7 +32,7 @@ def rule_program(name: str, update: Update, state: Sequence[str], n_rates: int) 
     The rates are float64 scalars, and reach `update` in the type that the parameter is computed in:
     as a half, β2 = 0.999 would be 1 and eps = 1e-8 nothing."""
 
-    def rule(p: Value, g: Value, *rest: Value) -> tuple[Value, ...]:
+    def rule(p: Symbol, g: Symbol, *rest: Symbol) -> tuple[Symbol, ...]:
         cells = {n: Cell(v.builder, v.number) for n, v in zip(state, rest, strict=False)}
         rates = [computed_like(v, p) for v in rest[len(state) :]]
         return (update(p, g, cells, rates), *cells.values())

@@ -44,9 +44,9 @@ class Both:
             interpreted = [bits(out) for out in outs]
             for out in outs:
                 CPU.mod.fill(out, 0)
-            piece = tiers.Piece(rendered, outs, ins, rendered.grain)
+            call = tiers.RenderedCall(rendered, outs, ins, rendered.grain)
             addresses = tiers._addresses(library, rendered)
-            tiers.Built([piece], [addresses]).launch(CPU.mod, lambda x: x)
+            tiers.Built([call], [addresses]).launch(CPU.mod, lambda x: x)
             yield note, interpreted, [bits(out) for out in outs]
 
 
@@ -204,8 +204,8 @@ def test_elements_are_read_before_they_are_overwritten():
     a, b = (array(np.full(100, v, "f4"), float32) for v in (1.0, 2.0))
     rendered = c_source.render("swap", typed, c_space.space_of(typed, [a, b], [a, b], 1))
     library = c_build.library(c_source.elements_header() + rendered.source)
-    piece = tiers.Piece(rendered, (a, b), (a, b), 100)
-    tiers.Built([piece], [tiers._addresses(library, rendered)]).launch(CPU.mod, lambda x: x)
+    call = tiers.RenderedCall(rendered, (a, b), (a, b), 100)
+    tiers.Built([call], [tiers._addresses(library, rendered)]).launch(CPU.mod, lambda x: x)
     assert set(a.numpy()) == {2.0} and set(b.numpy()) == {1.0}
 
 
@@ -224,8 +224,8 @@ def test_rows_may_be_written_over_an_input_in_the_last_pass():
     rendered = c_source.render("over", typed, c_space.space_of(typed, [x, means], [x], 1))
     library = c_build.library(c_source.elements_header() + rendered.source)
     expected = means.numpy()
-    piece = tiers.Piece(rendered, (x, means), (x,), 4)
-    tiers.Built([piece], [tiers._addresses(library, rendered)]).launch(CPU.mod, lambda a: a)
+    call = tiers.RenderedCall(rendered, (x, means), (x,), 4)
+    tiers.Built([call], [tiers._addresses(library, rendered)]).launch(CPU.mod, lambda a: a)
     np.testing.assert_array_equal(x.numpy(), y.numpy())
     np.testing.assert_array_equal(means.numpy(), expected)
 

@@ -273,10 +273,10 @@ def test_source():
     f = ndl.jit(lambda x: F.dropout(x, 0.25))
     f(tensor(6, 10))
     (node,) = f.graph["fused"].nodes
-    (piece,) = rendered_calls(node, "k")
-    assert piece.rendered.keeps_bits
+    (call,) = rendered_calls(node, "k")
+    assert call.rendered.keeps_bits
     assert (
-        piece.rendered.source
+        call.rendered.source
         == """\
 // fused(x0, x1, x2): elements
 void k_0(void *const *at, i64 begin, i64 end, f64 *totals) {

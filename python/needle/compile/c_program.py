@@ -17,7 +17,7 @@ from .c_body import CBody
 from .c_kernels import KERNELS
 from .c_source import STORED, elements_header, literal
 from .c_space import NotRendered
-from .graph import RUN_C, Graph, Node, Operand, Value, whole
+from .graph import RUN_C, RUN_KERNELS, Graph, Node, Operand, Value, whole
 from .loops import LOOP, planned
 from .memory import ARENA, Plan, plan_memory
 from .stored import NotStored
@@ -102,7 +102,7 @@ class _Writer:
 
     def _node(self, number: int, node: Node) -> None:
         try:
-            if node.kernel in ("run", "run_each"):
+            if node.kernel in RUN_KERNELS:
                 self._program(f"{self.name}_{number}", node)
             elif node.kernel == RUN_C:
                 self._users(node)
@@ -121,12 +121,12 @@ class _Writer:
     def _program(self, name: str, node: Node) -> None:
         """A tile program: its rows from first to last."""
         known: set[str] = set()
-        for piece in rendered_calls(node, name):
-            rendered = piece.rendered
+        for made in rendered_calls(node, name):
+            rendered = made.rendered
             if rendered.name not in known:
                 known.add(rendered.name)
                 self.functions.append(rendered.source.replace("\nvoid ", "\nstatic void "))
-            at = ", ".join(f"(void *)({self.pointer(x)})" for x in (*piece.outs, *piece.ins))
+            at = ", ".join(f"(void *)({self.pointer(x)})" for x in (*made.outs, *made.ins))
             rows, columns = rendered.space.rows, rendered.columns
             call = f"{rendered.name}(at, 0, {rows}, {'totals' if columns else 'NULL'});"
             if columns:

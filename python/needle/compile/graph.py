@@ -24,8 +24,9 @@ INPUT, STATE, CONSTANT, HOST, COUNTERS, COMPUTED = (
 )  # fmt: skip
 
 
+RUN_KERNELS = frozenset({"run", "run_each"})  # tile programs that run on their own
 # Kernels whose first argument is a tile program.
-PROGRAM_KERNELS = frozenset({"run", "run_each", "matmul_then", "matmul_of", "conv_then"})
+PROGRAM_KERNELS = RUN_KERNELS | {"matmul_then", "matmul_of", "conv_then"}
 RUN_C = "run_c"  # the kernel whose first argument is a C function of the user's
 
 

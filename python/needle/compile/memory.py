@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..backend import default_device
-from .graph import COMPUTED, Graph, Node, Operand, Value, whole
+from .graph import COMPUTED, RUN_KERNELS, Graph, Node, Operand, Value, whole
 from .pieces import writes_at_the_end
 
 ALIGNMENT = 64
@@ -199,7 +199,7 @@ def may_overwrite(node: Node, out: Operand, value: Value) -> bool:
 
     It may if the call goes element by element, or reads rows to their end before it writes them,
     and meets both in the same order."""
-    if node.kernel in ("run", "run_each"):
+    if node.kernel in RUN_KERNELS:
         typed = node.args[0]
         if not typed.is_elementwise and not writes_at_the_end(typed, node.outs.index(out)):
             return False

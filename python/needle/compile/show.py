@@ -12,7 +12,7 @@ from ..backend import BackendDevice
 from ..dtype import float32
 from ..ndarray.array import empty
 from .breaks import PYTHON
-from .graph import PROGRAM_KERNELS, RUN_C, Graph, Node, Operand
+from .graph import PROGRAM_KERNELS, RUN_C, RUN_KERNELS, Graph, Node, Operand
 from .loops import LOOP, body_text, loop_of
 
 
@@ -100,7 +100,7 @@ def flops(node: Node) -> int:
         y = node.outs[0] if is_forward else node.ins[1 if by_weight else 0]
         weights = node.outs[0] if by_weight else node.ins[1]
         return 2 * y.size * weights.size // max(weights.shape[-1], 1)
-    if node.kernel in ("run", "run_each"):
+    if node.kernel in RUN_KERNELS:
         work = [i for i in node.args[0].instructions if i.name not in ("load", "store", "constant")]
         calls = 1 if node.kernel == "run" else len(node.args[1])
         stored = sum(x.size for x in node.outs) * calls // len(node.outs)

@@ -20,7 +20,7 @@ from .._native import Sequence
 from ..backend import c_build
 from .c_source import elements_header, render
 from .c_space import NotRendered, Rendered, space_of
-from .graph import Node
+from .graph import RUN_KERNELS, Node
 from .memory import Plan
 
 HOT_SECONDS = 1.0  # a function that ran for so long is worth a second of compiling
@@ -29,7 +29,7 @@ TRIALS = 5  # timed calls, of which the fastest counts
 MARGIN = 0.97  # built kernels must be at least so much faster
 
 
-class Piece(NamedTuple):
+class RenderedCall(NamedTuple):
     """One call of a rendered function: its operands in the graph, and how the work is cut."""
 
     rendered: Rendered
@@ -41,35 +41,35 @@ class Piece(NamedTuple):
 class Built(NamedTuple):
     """A node's calls, and the addresses of their functions and of what finishes them."""
 
-    pieces: list[Piece]
+    calls: list[RenderedCall]
     addresses: list[tuple[int, int]]
 
     @property
     def source(self) -> str:
-        return "\n".join(dict.fromkeys(piece.rendered.source for piece in self.pieces))
+        return "\n".join(dict.fromkeys(call.rendered.source for call in self.calls))
 
     def launch(self, kernels: Any, array: Callable[[Any], Any]) -> None:
         """Make the calls, on arrays in the places of operands."""
-        calls = []
-        for piece, (run, finish) in zip(self.pieces, self.addresses, strict=True):
-            outs, ins = map(array, piece.outs), map(array, piece.ins)
-            space, columns = piece.rendered.space, piece.rendered.columns
-            calls.append((run, finish, tuple(outs), tuple(ins), space.rows, piece.grain, columns))
-        kernels.run_compiled(tuple(calls))
+        made = []
+        for call, (run, finish) in zip(self.calls, self.addresses, strict=True):
+            outs, ins = map(array, call.outs), map(array, call.ins)
+            space, columns = call.rendered.space, call.rendered.columns
+            made.append((run, finish, tuple(outs), tuple(ins), space.rows, call.grain, columns))
+        kernels.run_compiled(tuple(made))
 
 
 # Rendering and building --------------------------------------------------------------------------
 
 
-def rendered_calls(node: Node, name: str) -> list[Piece]:
+def rendered_calls(node: Node, name: str) -> list[RenderedCall]:
     """The calls of a node as C functions; raises NotRendered for what has no C form."""
-    if node.kernel not in ("run", "run_each"):
+    if node.kernel not in RUN_KERNELS:
         raise NotRendered("it is no tile program")
     typed = node.args[0]
     calls = [node.args[1:3]] if node.kernel == "run" else node.args[1]
     inner = node.args[3] if node.kernel == "run" else 0
     found: dict[Any, Rendered] = {}
-    pieces = []
+    made = []
     for outs, ins in calls:
         space = space_of(typed, outs, ins, inner)
         shared = space.steps if space.is_flat else space  # the same function for any size
@@ -77,33 +77,31 @@ def rendered_calls(node: Node, name: str) -> list[Piece]:
             found[shared] = render(f"{name}_{len(found)}", typed, space)
         same = found[shared]
         rendered = replace(same, space=space)
-        pieces.append(Piece(rendered, outs, ins, rendered.grain))
-    return pieces
+        made.append(RenderedCall(rendered, outs, ins, rendered.grain))
+    return made
 
 
 def build(nodes: list[Node], *, keep_bits: bool = False) -> dict[int, Built]:
     """Build what can be built of these nodes (and gives the same bits, if asked for); by id."""
-    pieces: dict[int, list[Piece]] = {}
-    kinds: dict[Any, str] = {}  # calls that are alike are of one function
-    names: dict[str, str] = {}
+    calls: dict[int, list[RenderedCall]] = {}  # by id of the node
+    names: dict[Any, str] = {}  # by kind: nodes that are alike are of one function
     for node in nodes:
-        name = kinds.get(_kind(node), f"k{len(kinds)}")
+        name = names.get(_kind(node), f"k{len(names)}")
         try:
-            calls = rendered_calls(node, name)
+            rendered = rendered_calls(node, name)
         except NotRendered:
             continue
-        kinds[_kind(node)] = name
-        if not keep_bits or all(piece.rendered.keeps_bits for piece in calls):
-            pieces[id(node)] = calls
-    sources = [piece.rendered for calls in pieces.values() for piece in calls]
-    for rendered in sources:
-        names.setdefault(rendered.name, rendered.source)
-    if not names:
+        names[_kind(node)] = name
+        if not keep_bits or all(call.rendered.keeps_bits for call in rendered):
+            calls[id(node)] = rendered
+    functions = [call.rendered for made in calls.values() for call in made]
+    sources = {function.name: function.source for function in functions}
+    if not sources:
         return {}
-    library = c_build.library("\n".join([elements_header(), *names.values()]))
+    library = c_build.library("\n".join([elements_header(), *sources.values()]))
     return {
-        key: Built(calls, [_addresses(library, piece.rendered) for piece in calls])
-        for key, calls in pieces.items()
+        key: Built(made, [_addresses(library, call.rendered) for call in made])
+        for key, made in calls.items()
     }
 
 
@@ -117,7 +115,7 @@ def _addresses(library: Any, rendered: Rendered) -> tuple[int, int]:
 
 def _kind(node: Node) -> tuple[Any, ...]:
     """What calls of one function have in common."""
-    if node.kernel not in ("run", "run_each"):
+    if node.kernel not in RUN_KERNELS:
         return (node.kernel,)
     return node.args[0], tuple((x.shape, x.strides) for x in (*node.outs, *node.ins))
 
@@ -135,7 +133,7 @@ class Tiered:
         if config.JIT == "native":
             self.built = build(plan.nodes)
         self._sequence = record(plan, self.built)
-        has_programs = any(node.kernel in ("run", "run_each") for node in plan.nodes)
+        has_programs = any(node.kernel in RUN_KERNELS for node in plan.nodes)
         self._upgrade = Upgrade(self) if config.JIT == "auto" and has_programs else None
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtype import DType, float32, float64
-from .c_source import literal, loaded, rounded
+from .c_expressions import literal, loaded, rounded
 from .c_space import NotRendered
 from .graph import Node, Operand
 

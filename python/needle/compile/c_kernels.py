@@ -12,7 +12,7 @@ from typing import Any
 from ..dtype import bool_, float32, float64
 from . import c_networks
 from .c_body import CBody, index_names
-from .c_source import STORED, literal, rounded, suffix
+from .c_expressions import STORED, literal, rounded, suffix
 from .graph import Operand
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..backend.protocol import WIDENED
 from ..dtype import bool_
 from .c_body import CBody, index_names, require_float
-from .c_source import literal, suffix
+from .c_expressions import literal, suffix
 from .c_space import NotRendered
 from .graph import Operand
 

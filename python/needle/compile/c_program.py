@@ -14,8 +14,9 @@ from ..dtype import DType
 from ..ndarray.array import NDArray, from_device
 from ..ndarray.layout import Shape
 from .c_body import CBody
+from .c_expressions import STORED, literal
 from .c_kernels import KERNELS
-from .c_source import STORED, elements_header, literal
+from .c_source import elements_header
 from .c_space import NotRendered
 from .graph import RUN_C, RUN_KERNELS, Graph, Node, Operand, Value, whole
 from .loops import LOOP, planned

@@ -1,9 +1,8 @@
 """Functions for any size of one axis: traced once, then made for each size without Python.
 
-A function is traced at two more sizes, its *probes*. Calls, shapes, strides and numbers must follow
-from the size n in the same way (slope n + shift; floats: quotients of such) or not depend on it.
-What follows for the first call's size, and for a small one, must be the very graphs that are traced
-for them. Then the graph for any other size is known. Sizes of 0 and 1 broadcast: they are traced.
+A function is traced at two more sizes, its *probes*, from which its trace for every size follows
+(`blend.py`). What follows for the first call's size, and for a small one, must be the very graphs
+that are traced for them. Sizes of 0 and 1 broadcast: they are traced.
 """
 
 from __future__ import annotations
@@ -11,34 +10,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from ..backend import default_device
-from ..backend.instructions import TypedProgram
-from ..dtype import DType
-from ..ndarray.array import from_device, make_view
-from ..tree import leaves, map_leaves
+from ..tree import leaves
+from .blend import PROBES, Blend, Varies, is_same_graph
 from .errors import TraceError
-from .graph import Graph, Node, Operand, Value
-from .passes import without_dead
-from .record import Draw, Handle
 from .sizes import Guard, guards, seen_by_user
-from .state import Cell, Layout, State, data_of, layout_of
-from .stored import assembled
-from .trace import ArgumentType, Output, Trace, trace
+from .state import Cell, Layout, data_of, layout_of
+from .trace import ArgumentType, Trace, trace
 
-# A prime and twice a prime: sizes that follow from them are told from others. One is even and their
-# difference is a prime, so that multiples of n // 2 and its kin have no whole slope.
-PROBES = (1021, 2138)
 SMALL = 3  # a size that what follows is checked with, besides that of the first call
-MOST_DENOMINATOR = 1 << 26  # of quotients
-
-
-class Varies(Exception):
-    """The program depends on the size in a way that no formula here has."""
 
 
 class Dynamic:
@@ -115,28 +96,7 @@ def open_key(key: Hashable, marks: list[int | None]) -> Hashable:
     return opened(key)  # type: ignore[no-any-return]
 
 
-# Formulas ----------------------------------------------------------------------------------------
-
-
-def _affine(a: int, b: int, n: int) -> int:
-    """What follows from a at the first probe and b at the second."""
-    a, b = int(a), int(b)  # no Sizes
-    slope, rest = divmod(b - a, PROBES[1] - PROBES[0])
-    if rest:
-        raise Varies(f"{a} and {b}")
-    return slope * (n - PROBES[0]) + a
-
-
-def _number(a: float, b: float, n: int) -> float:
-    """A float: unchanged, or a quotient of whole numbers that follow from n."""
-    if a == b or (a != a and b != b):
-        return a
-    first, second = (Fraction(x).limit_denominator(MOST_DENOMINATOR) for x in (a, b))
-    above = _affine(first.numerator, second.numerator, n)
-    below = _affine(first.denominator, second.denominator, n)
-    if first.numerator / first.denominator != a or second.numerator / second.denominator != b:
-        raise Varies(f"{a} and {b}")
-    return above / below
+# Families ----------------------------------------------------------------------------------------
 
 
 class Family:
@@ -184,217 +144,7 @@ class Family:
 
     def trace_for(self, n: int) -> Trace:
         """What tracing with size n would give."""
-        return _Blend(*self.probes, n).trace()
-
-
-class _Blend:
-    """A trace for size n, from two others of the same structure."""
-
-    def __init__(self, first: Trace, second: Trace, n: int):
-        self.first, self.second, self.n = first, second, n
-        self.values: dict[Value, Value] = {}
-        self.states: dict[int, State] = {}
-        self.node: Node | None = None
-
-    def whole(self, a: int, b: int) -> int:
-        return _affine(a, b, self.n)
-
-    def sizes(self, a: Any, b: Any) -> Any:
-        if len(a) != len(b):
-            raise Varies("the number of axes changes")
-        return tuple(map(self.whole, a, b))
-
-    def operand(self, a: Operand, b: Operand) -> Operand:
-        shape, strides = self.sizes(a.shape, b.shape), self.sizes(a.strides, b.strides)
-        return Operand(self.values[a.value], shape, strides, self.whole(a.offset, b.offset))
-
-    def argument(self, a: Any, b: Any) -> Any:
-        if type(a) is not type(b):
-            raise Varies(f"{a!r:.40} and {b!r:.40}")
-        if isinstance(a, Operand):
-            return self.operand(a, b)
-        if isinstance(a, tuple):
-            if len(a) != len(b):
-                raise Varies("the number of operands changes")
-            return tuple(map(self.argument, a, b))
-        if isinstance(a, TypedProgram):
-            return a if a == b else self._program(a, b)
-        if isinstance(a, float):
-            return _number(a, b, self.n)
-        if isinstance(a, int) and not isinstance(a, bool):
-            return self.whole(a, b)
-        if a != b:
-            raise Varies(f"{a!r} and {b!r}")
-        return a
-
-    def _program(self, a: TypedProgram, b: TypedProgram) -> TypedProgram:
-        """The same instructions, with constants that follow from the size."""
-        fixed = [[(i.name, i.args, i.kind) for i in p.instructions] for p in (a, b)]
-        if fixed[0] != fixed[1] or a.dtypes != b.dtypes:
-            raise Varies(f"{a.program.name} has other instructions")
-        instructions = [
-            replace(i, detail=self.argument(i.detail, j.detail))
-            for i, j in zip(a.instructions, b.instructions, strict=True)
-        ]
-        program = replace(a.program, instructions=())
-        return assembled(program, instructions, a.dtypes, a.inputs)
-
-    def graph(self) -> Graph:
-        first, second, made = self.first.graph, self.second.graph, Graph()
-        if len(first.inputs) != len(second.inputs) or len(first.nodes) != len(second.nodes):
-            raise Varies("the number of calls changes")
-        for a, b in zip(first.inputs, second.inputs, strict=True):
-            self._value(made, a, b)
-            if a in first.constants:
-                made.constants[self.values[a]] = self._constant(a, b)
-        for one, other in zip(first.nodes, second.nodes, strict=True):
-            self.node = one
-            if one.kernel != other.kernel or len(one.outs) != len(other.outs):
-                raise Varies("other calls are made")
-            for x, y in zip(one.outs, other.outs, strict=True):
-                self._value(made, x.value, y.value)
-            outs = {id(x): self.operand(x, y) for x, y in zip(one.outs, other.outs, strict=True)}
-            args = self._arguments(one.args, other.args, outs)
-            formers = tuple(None if v is None else self.values[v] for v in one.continues)
-            made.nodes.append(
-                Node(one.kernel, args, tuple(outs.values()), one.device, formers, one.source)
-            )
-        self.node = None
-        made.inputs.sort(key=lambda v: v.number)
-        made.counter = first.counter
-        return made
-
-    def _arguments(self, a: Any, b: Any, outs: dict[int, Operand]) -> Any:
-        if isinstance(a, Operand):
-            return outs.get(id(a)) or self.argument(a, b)
-        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-            return tuple(self._arguments(x, y, outs) for x, y in zip(a, b, strict=True))
-        return self.argument(a, b)
-
-    def _value(self, made: Graph, a: Value, b: Value) -> None:
-        if a.dtype is not b.dtype or a.kind != b.kind or a.number != b.number:
-            raise Varies("values change their type")
-        value = Value(a.number, self.whole(a.size, b.size), a.dtype, a.kind)
-        self.values[a] = value
-        if a in self.first.graph.names:
-            made.names[value] = self.first.graph.names[a]
-        if a.kind != "computed":
-            made.inputs.append(value)
-
-    def _constant(self, a: Value, b: Value) -> Any:
-        """The same elements, or one element as often as the size says."""
-        one, other = self.first.graph.constants[a], self.second.graph.constants[b]
-        if one is other:
-            return one
-        found, theirs = _elements(one, a.dtype), _elements(other, a.dtype)
-        if a.size == b.size:
-            if found.tobytes() != theirs.tobytes():
-                raise Varies("an array of NumPy's changes with it")
-            return one
-        size = self.values[a].size
-        if not (_is_sequence(found) and _is_sequence(theirs) and _starts_alike(found, theirs)):
-            raise Varies("an array of NumPy's changes with it")
-        return default_device().mod.from_numpy(_sequence(found, size), a.dtype)
-
-    def trace(self) -> Trace:
-        first, second = self.first, self.second
-        graph = self.graph()
-        for state in first.states:
-            handle = Handle(state.value.size, state.value.dtype, self.values[state.value])
-            made = State(handle, None)
-            made.cells = list(state.cells)
-            made.arrays = [data_of(cell.tensor()) for cell in state.cells]
-            if state.is_mutated:
-                assert state.handle.value is not None
-                made.handle.value = self.values[state.handle.value]
-            self.states[id(state)] = made
-        outputs = [self._output(a, b) for a, b in zip(first.outputs, second.outputs, strict=True)]
-        graph.results = [output.operand for output in outputs]
-        draws = [
-            Draw(a.generator, self.whole(a.start, b.start), a.words, a.device)
-            for a, b in zip(first.draws, second.draws, strict=True)
-        ]
-        advances = [
-            (g, self.whole(a, b))
-            for (g, a), (_, b) in zip(first.advances, second.advances, strict=True)
-        ]
-        others = iter(leaves(second.result))
-        return replace(
-            first,
-            graph=graph,
-            arguments=[self.values[v] for v in first.arguments],
-            states=list(self.states.values()),
-            draws=draws,
-            counters=None if first.counters is None else self.values[first.counters],
-            outputs=outputs,
-            result=map_leaves(lambda leaf: self.argument(leaf, next(others)), first.result),
-            advances=advances,
-        )
-
-    def _output(self, a: Output, b: Output) -> Output:
-        if a.kind != b.kind:
-            raise Varies("other results are given")
-        target = self.states.get(id(a.target), a.target)
-        state = None if a.state is None else self.states[id(a.state)]
-        return replace(a, target=target, operand=self.operand(a.operand, b.operand), state=state)
-
-
-def _elements(handle: Any, dtype: DType) -> Any:
-    """What a piece of memory holds, as NumPy stores it."""
-    device = default_device()
-    return np.asarray(from_device(make_view((handle.size,), (1,), 0, dtype, device, handle)))
-
-
-def _sequence(start: Any, size: int) -> Any:
-    """The numbers that go on as the first two do: all the same, or 0, 1, 2, ..."""
-    step = start[1] - start[0] if start.dtype.kind in "iuf" else 0
-    made = start[:1] + step * np.arange(size) if step else start[:1].repeat(size)
-    return np.ascontiguousarray(made.astype(start.dtype))
-
-
-def _is_sequence(numbers: Any) -> bool:
-    return len(numbers) > 1 and bool(np.array_equal(numbers, _sequence(numbers, len(numbers))))
-
-
-def _starts_alike(a: Any, b: Any) -> bool:
-    return bool(np.array_equal(a[:2], b[:2]))
-
-
-def _described(graph: Graph) -> tuple[list[str], list[Value]]:
-    """Calls and results as text, with values in the order of their use, and those values."""
-    order: dict[Value, int] = {}
-
-    def seen(x: Any) -> Any:
-        if isinstance(x, Operand):
-            place = order.setdefault(x.value, len(order))
-            return (place, x.value.size, x.dtype, x.shape, x.strides, x.offset)
-        if isinstance(x, tuple):
-            return tuple(map(seen, x))
-        return x.code if isinstance(x, TypedProgram) else x
-
-    lines = []
-    for node in graph.nodes:
-        formers = [None if v is None else order.setdefault(v, len(order)) for v in node.continues]
-        lines.append(f"{node.kernel} {seen(node.args)!r} {formers}")
-    lines.append(repr([seen(r) for r in graph.results]))
-    return lines, list(order)
-
-
-def _is_same(a: Graph, b: Graph) -> bool:
-    """The same calls on the same constants?"""
-    ours, theirs = _described(without_dead(a)), _described(without_dead(b))
-    if ours[0] != theirs[0]:
-        return False
-    constants = [
-        (a.constants[v], b.constants.get(w), v.dtype)
-        for v, w in zip(ours[1], theirs[1], strict=True)
-        if v in a.constants
-    ]
-    return all(
-        one is other
-        or (other is not None and np.array_equal(_elements(one, d), _elements(other, d)))
-        for one, other, d in constants
-    )
+        return Blend(*self.probes, n).trace()
 
 
 # Probing -----------------------------------------------------------------------------------------
@@ -426,9 +176,9 @@ def family_of(
         for size, found in ((n, traced), (SMALL, None)):
             if not all(guard.holds(size) for guard in conditions):
                 continue  # Python goes another way there: good for other sizes
-            blend = _Blend(*family.probes, size)
+            blend = Blend(*family.probes, size)
             made = blend.trace().graph
-            if not _is_same(made, (found or traced_for(size)).graph):
+            if not is_same_graph(made, (found or traced_for(size)).graph):
                 raise Varies(f"the calls for size {size} do not follow from those for others")
         return family
     except Varies as problem:

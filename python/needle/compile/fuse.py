@@ -13,69 +13,22 @@ take 3.5 ms as one program, and 2.1 as two. So they stay apart unless the group'
 from __future__ import annotations
 
 import heapq
-import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from .. import _native
 from ..backend.program import Builder, Program, ProgramError, Symbol
 from ..ndarray.layout import Shape, broadcast_shapes
 from .graph import Graph, Node, Operand, Value
+from .groups import Group, is_any_between, kind_in, make_users_late, meet, over
 from .passes import without_dead
 from .pieces import COLUMN, FULL, ROW, Piece, piece_of, typed_constant
 from .rules import constant_of
-from .spaces import Access, count_of, refinement, split
+from .spaces import Access, count_of
 from .split import split_reductions
 
 MOST_OPERANDS = 20  # of a program; the device takes a few more
 MOST_PIECES = 64
-
-
-class Group:
-    """Pieces that become one call, over a space that splits the space of each."""
-
-    def __init__(self, piece: Piece | None, node: Node, number: int):
-        self.numbers = [number]  # of the calls, in their order
-        self.nodes = [node]
-        self.pieces = [] if piece is None else [piece]
-        self.space: Shape = () if piece is None else piece.space
-        self.row = 0 if piece is None else piece.row
-        self.needs: set[Group] = set()
-        self.users: set[Group] = set()  # which need it
-        self.latest = number  # the last call of it and of all that it needs, near and far
-        self.joined: Group | None = None  # what it has become a part of
-
-    @property
-    def is_random(self) -> bool:
-        return any(piece.is_random for piece in self.pieces)
-
-    def now(self) -> Group:
-        """The group that it is part of by now."""
-        group = self
-        while group.joined is not None:
-            group = group.joined
-        return group
-
-    @property
-    def values(self) -> Iterator[tuple[Value, Access, str, Piece]]:
-        """What its pieces compute."""
-        for piece in self.pieces:
-            for out, kind in zip(piece.outputs, piece.output_kinds, strict=True):
-                yield out.value, out, kind, piece
-
-
-def over(entry: Access, kind: str, piece: Piece, space: Shape, row: int) -> Access:
-    """An access over another space: rows have no step inside, columns none outside."""
-    own = piece.space
-    inner = count_of(space, row) or 0
-    outer_space, inner_space = space[: len(space) - inner], space[len(space) - inner :]
-    if kind == FULL:
-        return entry._replace(steps=split(entry.steps, own, space))
-    if kind == ROW:
-        steps = split(entry.steps, piece.rows, outer_space)
-        return entry._replace(steps=steps + (0,) * inner)
-    columns = own[len(piece.rows) :]
-    return entry._replace(steps=(0,) * len(outer_space) + split(entry.steps, columns, inner_space))
 
 
 class Fusion:
@@ -137,10 +90,10 @@ class Fusion:
     # May two groups be one? -----------------------------------------------------------------
 
     def _may_join(self, a: Group, b: Group) -> bool:
-        """b uses what a computes."""
-        if len(a.pieces) + len(b.pieces) > MOST_PIECES or self._is_between(a, b):
+        """May b, which uses what a computes, be one group with it?"""
+        if len(a.pieces) + len(b.pieces) > MOST_PIECES or is_any_between(a, b):
             return False
-        met = _meet(a, b)
+        met = meet(a, b)
         if met is None:
             return False
         space, row = met
@@ -152,15 +105,11 @@ class Fusion:
                 source, source_kind, maker = computed[entry.value]
                 if source_kind == COLUMN:
                     return False
-                here = over(entry, _kind_in(piece, kind, space), piece, space, row)
-                there = over(source, _kind_in(maker, source_kind, space), maker, space, row)
+                here = over(entry, kind_in(piece, kind, space), piece, space, row)
+                there = over(source, kind_in(maker, source_kind, space), maker, space, row)
                 if here != there:
                     return False
         return self._operands(a, b) <= MOST_OPERANDS
-
-    def _is_between(self, a: Group, b: Group) -> bool:
-        """Is there a call that needs one of them and that the other needs?"""
-        return _leads(a, b) or _leads(b, a)
 
     def _operands(self, a: Group, b: Group) -> int:
         numbers = {*a.numbers, *b.numbers}
@@ -176,10 +125,11 @@ class Fusion:
         return len(loads) + len(stores)
 
     def _join(self, a: Group, b: Group) -> Group:
-        met = _meet(a, b)
+        met = meet(a, b)
         assert met is not None
         a.space, a.row = met
-        merged = sorted(zip(a.numbers + b.numbers, a.nodes + b.nodes, strict=True), key=_first)
+        both = zip(a.numbers + b.numbers, a.nodes + b.nodes, strict=True)
+        merged = sorted(both, key=lambda pair: pair[0])
         a.numbers, a.nodes = [n for n, _ in merged], [x for _, x in merged]
         order = {id(node): i for i, node in enumerate(a.nodes)}
         a.pieces = sorted(a.pieces + b.pieces, key=lambda p: order[id(p.node)])
@@ -189,7 +139,7 @@ class Fusion:
         a.needs = {g.now() for g in a.needs | b.needs} - {a}
         a.users |= b.users
         a.latest = max(a.latest, b.latest)
-        _make_users_late(a)
+        make_users_late(a)
         return a
 
     # Calls ----------------------------------------------------------------------------------
@@ -253,7 +203,7 @@ class Fusion:
             if not self.users.get(value, set()) - numbers:
                 continue
             symbol = writer.symbols[value]
-            kind = _kind_in(piece, kind, group.space)
+            kind = kind_in(piece, kind, group.space)
             if symbol.kind != kind:
                 raise ProgramError(f"{value} is stored as {kind} but computed as {symbol.kind}")
             results.append(symbol)
@@ -267,81 +217,14 @@ class Fusion:
         program: Program = writer.builder.finish("fused", names, *results)
         typed = program.for_dtypes(tuple(x.dtype for x in ins), tuple(out.dtype for out in outs))
         inner = len(group.space) - outer
-        first = group.nodes[-1]
+        last = group.nodes[-1]
         args = (typed, tuple(outs), tuple(ins), inner)
-        return Node("run", args, tuple(outs), first.device, source=first.source)
+        return Node("run", args, tuple(outs), last.device, source=last.source)
 
 
 def is_frozen(node: Node) -> bool:
     """Does the native core have this call's program, over rows, as one loop?"""
     return node.kernel == "run" and node.args[3] > 0 and _native.is_frozen(node.args[0])
-
-
-def _leads(a: Group, b: Group) -> bool:
-    """Does b need a by way of a third group? Only groups as late as a can need it."""
-    pending = [g for g in (n.now() for n in b.needs) if g is not a and g is not b]
-    seen: set[Group] = set()
-    while pending:
-        group = pending.pop()
-        if group in seen or group.latest < a.latest:
-            continue
-        seen.add(group)
-        for source in group.needs:
-            source = source.now()
-            if source is a:
-                return True
-            if source is not b:
-                pending.append(source)
-    return False
-
-
-def _make_users_late(group: Group) -> None:
-    """What needs a group is as late as the group, also when that was joined."""
-    pending = [group]
-    while pending:
-        source = pending.pop()
-        for user in {g.now() for g in source.users}:
-            if user.latest < source.latest:
-                user.latest = source.latest
-                pending.append(user)
-
-
-def _first(pair: tuple[int, Node]) -> int:
-    return pair[0]
-
-
-def _kind_in(piece: Piece, kind: str, space: Shape) -> str:
-    """The kind of a piece's value in a larger space: a piece over rows alone is of rows."""
-    return ROW if kind == FULL and math.prod(piece.space) != math.prod(space) else kind
-
-
-def _meet(a: Group, b: Group) -> tuple[Shape, int] | None:
-    """The space that two groups can share and the length of its rows, or None."""
-    if a.nodes[0].device is not b.nodes[0].device:
-        return None
-    total_a, total_b = math.prod(a.space), math.prod(b.space)
-    if total_a != total_b:
-        return _meet_in_rows(a, b) if total_a > total_b else _meet_in_rows(b, a)
-    if a.row and b.row and a.row != b.row:
-        return None
-    space = refinement(a.space, b.space)
-    row = a.row or b.row
-    if space is None or (row and count_of(space, row) is None):
-        return None
-    return space, row
-
-
-def _meet_in_rows(large: Group, small: Group) -> tuple[Shape, int] | None:
-    """A group over the rows of another: elementwise, one element per row, none of them random."""
-    if small.is_random:
-        return None
-    if not large.row or small.row or math.prod(large.space) != math.prod(small.space) * large.row:
-        return None
-    inner = count_of(large.space, large.row)
-    if inner is None:
-        return None
-    outer = refinement(large.space[: len(large.space) - inner], small.space)
-    return None if outer is None else (outer + large.space[len(large.space) - inner :], large.row)
 
 
 def _operand(entry: Access, steps: Shape, space: Shape, kind: str, outer: int) -> Operand:
@@ -385,9 +268,9 @@ class _Writer:
 
     def _add(self, piece: Piece) -> None:
         group = self.group
-        full = _kind_in(piece, FULL, group.space)
+        full = kind_in(piece, FULL, group.space)
         entries = [
-            over(e, _kind_in(piece, k, group.space), piece, group.space, group.row)
+            over(e, kind_in(piece, k, group.space), piece, group.space, group.row)
             if isinstance(e, Access)
             else e
             for e, k in zip(piece.inputs, piece.input_kinds, strict=True)

@@ -109,14 +109,11 @@ def parse(shape: Shape, strides: Shape, offset: int, items: list[Item]) -> Parse
             position = len(new_shape)
         if kind == "gap":
             continue
-        if kind == "new":
-            new_shape.append(1)
-            new_strides.append(0)
-            continue
-        if kind == "mask0":
+        if kind in ("array", "mask0"):
             axes.append(len(new_shape))
             sources.append(axis)
             arrays.append(value)
+        if kind in ("new", "mask0"):  # an axis that the array does not have
             new_shape.append(1)
             new_strides.append(0)
             continue
@@ -135,9 +132,6 @@ def parse(shape: Shape, strides: Shape, offset: int, items: list[Item]) -> Parse
             new_strides.append(stride * step if count > 1 else stride)  # steps may be huge
             offset += start * stride if count else 0
         else:
-            axes.append(len(new_shape))
-            sources.append(axis)
-            arrays.append(value)
             new_shape.append(size)
             new_strides.append(stride)
         axis += 1

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+Scalar = bool | int | float  # Python's numbers
+
 
 class DType(str):
     """The type of an array's elements: its name, size, kind and how NumPy stores it."""

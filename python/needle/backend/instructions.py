@@ -13,6 +13,7 @@ from typing import Any
 from ..dtype import (
     DTYPES,
     DType,
+    Scalar,
     bfloat16,
     bool_,
     float16,
@@ -25,8 +26,6 @@ from ..dtype import (
     uint8,
 )
 from .reference import BINARY_PREDICATES, ROW_REDUCTIONS, UNARY_FLOATING, UNARY_PREDICATES
-
-Number = bool | int | float
 
 KINDS = ("scalar", "row", "full", "column")  # see program.py
 FLOATING_ONLY = {*UNARY_FLOATING, "divide"}
@@ -216,7 +215,7 @@ class _Typing:
             return self.put(cast_to, (self.typed_operand(source.args[0], dtype),), dtype, dtype)
         return self.constant(source, source.detail, dtype)
 
-    def constant(self, i: Instruction, value: Number, dtype: DType) -> int:
+    def constant(self, i: Instruction, value: Scalar, dtype: DType) -> int:
         if dtype.is_integer and value != int(value):
             raise self.fail(i, f"{value} is no {dtype}.")
         exact = float(value) if dtype.is_floating else bool(value) if dtype is bool_ else int(value)

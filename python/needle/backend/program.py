@@ -39,11 +39,10 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, overload
 
-from ..dtype import dtype_of, int64
+from ..dtype import Scalar as Number, dtype_of, int64
 from .instructions import (
     KINDS,
     Instruction as Instruction,
-    Number,
     Program as Program,
     ProgramError as ProgramError,
     TypedProgram as TypedProgram,

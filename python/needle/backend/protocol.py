@@ -26,13 +26,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..dtype import DType, bfloat16, float16, int8
+from ..dtype import DType, Scalar as Scalar, bfloat16, float16, int8
 
 if TYPE_CHECKING:
     from .c_function import CFunction
     from .program import TypedProgram
 
-Scalar = bool | int | float
 Steps = tuple[int, ...]
 
 # What a kernel writes: the operands named here, else `out` or `outs`.

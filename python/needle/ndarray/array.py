@@ -24,11 +24,9 @@ from ..backend import (
     device_named,
     reference as numpy_kernels,
 )
-from ..dtype import DType, bfloat16, dtype_of, float32
+from ..dtype import DType, Scalar as Scalar, bfloat16, dtype_of, float32
 from . import layout
 from .layout import Shape
-
-Scalar = bool | int | float
 
 
 def require(condition: bool, message: str) -> None:

@@ -12,11 +12,10 @@ import numpy as np
 
 from .. import config
 from ..autograd import Tensor, TensorOp
-from ..dtype import dtype_of, promote_scalar
+from ..dtype import Scalar as Scalar, dtype_of, promote_scalar
 from ..ndarray import functions as F
 from ..ndarray.array import NDArray, as_scalar, from_numpy
 
-Scalar = bool | int | float
 P = ParamSpec("P")
 R = TypeVar("R")
 

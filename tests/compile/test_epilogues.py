@@ -6,7 +6,7 @@ import pytest
 import needle as ndl
 from needle import nn
 from needle.compile.epilogues import as_matrix
-from needle.compile.graph import Operand, Value
+from needle.compile.graph import FlatValue, Operand
 from needle.dtype import float32
 
 from .compiled import RNG, kernels, tensor
@@ -171,5 +171,5 @@ def test_training_step():
     ],
 )
 def test_as_matrix(shape, strides, space, expected):
-    found = as_matrix(Operand(Value(0, 99, float32), shape, strides, 5), space, (4, 6))
+    found = as_matrix(Operand(FlatValue(0, 99, float32), shape, strides, 5), space, (4, 6))
     assert (found and (found.shape, found.strides, found.offset)) == (expected and (*expected, 5))

@@ -28,7 +28,7 @@ from ..ndarray.array import NDArray, make_view
 from ..ndarray.select import has_overlap
 from ..tree import leaves, with_leaves
 from .errors import TraceError
-from .graph import Operand, Value
+from .graph import FlatValue, Operand
 from .known import Known
 from .memory import ARENA, Plan
 from .panels import panels_of
@@ -44,8 +44,8 @@ class Binding:
         self,
         plan: Plan,
         trace: Trace,
-        constants: dict[Value, Any],
-        panels: dict[Value, Operand],
+        constants: dict[FlatValue, Any],
+        panels: dict[FlatValue, Operand],
     ):
         self.plan = plan
         self.trace = trace
@@ -98,7 +98,9 @@ class Binding:
 
     # Memory that is read ----------------------------------------------------------------------
 
-    def _find_read_slots(self, constants: dict[Value, Any], panels: dict[Value, Operand]) -> None:
+    def _find_read_slots(
+        self, constants: dict[FlatValue, Any], panels: dict[FlatValue, Operand]
+    ) -> None:
         """The slot of each input (None: it is not read), and what is the same in all calls."""
         slots, trace, known = self.plan.slots, self.trace, self.known
         # The buffers of a call start as a copy of this: constants, and state as long as it stays.

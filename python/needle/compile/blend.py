@@ -18,7 +18,7 @@ from ..backend.instructions import TypedProgram
 from ..dtype import DType
 from ..ndarray.array import from_device, make_view
 from ..tree import leaves, map_leaves
-from .graph import Graph, Node, Operand, Value
+from .graph import COMPUTED, FlatValue, Graph, Node, Operand
 from .passes import without_dead
 from .record import Draw, Handle
 from .state import State, data_of
@@ -61,7 +61,7 @@ class Blend:
 
     def __init__(self, first: Trace, second: Trace, n: int):
         self.first, self.second, self.n = first, second, n
-        self.values: dict[Value, Value] = {}
+        self.values: dict[FlatValue, FlatValue] = {}
         self.states: dict[int, State] = {}
         self.node: Node | None = None  # the call that is being made, for the error
 
@@ -140,17 +140,17 @@ class Blend:
             return tuple(self._arguments(x, y, outs) for x, y in zip(a, b, strict=True))
         return self.argument(a, b)
 
-    def _value(self, made: Graph, a: Value, b: Value) -> None:
+    def _value(self, made: Graph, a: FlatValue, b: FlatValue) -> None:
         if a.dtype is not b.dtype or a.kind != b.kind or a.number != b.number:
             raise Varies("values change their type")
-        value = Value(a.number, self.whole(a.size, b.size), a.dtype, a.kind)
+        value = FlatValue(a.number, self.whole(a.size, b.size), a.dtype, a.kind)
         self.values[a] = value
         if a in self.first.graph.names:
             made.names[value] = self.first.graph.names[a]
-        if a.kind != "computed":
+        if a.kind != COMPUTED:
             made.inputs.append(value)
 
-    def _constant(self, a: Value, b: Value) -> Any:
+    def _constant(self, a: FlatValue, b: FlatValue) -> Any:
         """The same elements, or one element as often as the size says."""
         one, other = self.first.graph.constants[a], self.second.graph.constants[b]
         if one is other:
@@ -235,9 +235,9 @@ def _starts_alike(a: Any, b: Any) -> bool:
 # Comparing ---------------------------------------------------------------------------------------
 
 
-def _described(graph: Graph) -> tuple[list[str], list[Value]]:
+def _described(graph: Graph) -> tuple[list[str], list[FlatValue]]:
     """Calls and results as text, with values in the order of their use, and those values."""
-    order: dict[Value, int] = {}
+    order: dict[FlatValue, int] = {}
 
     def seen(x: Any) -> Any:
         if isinstance(x, Operand):

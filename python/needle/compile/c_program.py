@@ -18,7 +18,7 @@ from .c_expressions import STORED, literal
 from .c_kernels import KERNELS
 from .c_source import elements_header
 from .c_space import NotRendered
-from .graph import RUN_C, RUN_KERNELS, Graph, Node, Operand, Value, whole
+from .graph import RUN_C, RUN_KERNELS, FlatValue, Graph, Node, Operand, whole
 from .loops import LOOP, planned
 from .memory import ARENA, Plan, plan_memory
 from .stored import NotStored
@@ -40,9 +40,9 @@ LIBRARY = frozenset(
 def c_files(
     name: str,
     graph: Graph,
-    arguments: Sequence[Value],
+    arguments: Sequence[FlatValue],
     arrays: Sequence[NDArray],
-    weights: dict[Value, NDArray],
+    weights: dict[FlatValue, NDArray],
 ) -> tuple[str, str]:
     """The source and the header of a program. `arrays` have the arguments' shapes."""
     _check_name(name)
@@ -83,9 +83,9 @@ class _Writer:
         self,
         name: str,
         plan: Plan,
-        arguments: Sequence[Value],
+        arguments: Sequence[FlatValue],
         arrays: Sequence[NDArray],
-        weights: dict[Value, NDArray],
+        weights: dict[FlatValue, NDArray],
         functions: list[str] | None = None,
     ):
         self.name = name
@@ -192,7 +192,7 @@ class _Writer:
             return self.inputs[root]
         return self._weight(root) if root in self.weights else self.outputs[slot]
 
-    def _weight(self, value: Value) -> str:
+    def _weight(self, value: FlatValue) -> str:
         return f"{self.name}_w{value.number}"
 
     # Text -----------------------------------------------------------------------------------

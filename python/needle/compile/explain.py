@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .graph import INPUT, Graph, Node, Operand, Value
+from .graph import INPUT, FlatValue, Graph, Node, Operand
 from .memory import Plan
 from .show import Kernel, kernel_of, peaks
 
@@ -75,7 +75,7 @@ def _function(name: str, program: Any, kernels: list[Kernel]) -> dict[str, Any]:
 
 def _nodes(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
     """The calls of a graph and its arguments, with the numbers of those that they read."""
-    number: dict[Value, int] = {}
+    number: dict[FlatValue, int] = {}
     made: list[dict[str, Any]] = []
     used = {v for node in graph.nodes for v in node.reads()}
     for value in graph.inputs:
@@ -91,7 +91,7 @@ def _nodes(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
     return made
 
 
-def _input(graph: Graph, value: Value) -> dict[str, Any]:
+def _input(graph: Graph, value: FlatValue) -> dict[str, Any]:
     kind = f"{value.dtype}[{value.size}]"
     title = graph.names.get(value, f"input {value}")
     return {
@@ -125,7 +125,7 @@ def _kernel_numbers(graph: Graph, plan: Plan) -> list[int | None]:
     """For each call, the kernel that does its work in the end: its own, or one that it was fused
     into, which is that of a call that reads it."""
     final = {o.value: k for k, node in enumerate(plan.nodes) for o in node.outs}
-    found: dict[Value, int] = {}
+    found: dict[FlatValue, int] = {}
     numbers: list[int | None] = []
     for node in reversed(graph.nodes):
         values = [o.value for o in node.outs]

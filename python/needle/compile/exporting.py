@@ -20,7 +20,7 @@ from ..ndarray.array import make_view
 from ..tree import map_leaves
 from .c_program import c_files
 from .function import Call, Jitted
-from .graph import Graph, GraphError, Value
+from .graph import FlatValue, Graph, GraphError
 from .memory import ARENA, plan_memory
 from .panels import panels_of
 from .results import as_result
@@ -82,9 +82,9 @@ def _check(program: Program) -> None:
         raise NotStored("[export] the function draws random numbers; call model.eval() first.")
 
 
-def _memory(program: Program) -> dict[Value, Any]:
+def _memory(program: Program) -> dict[FlatValue, Any]:
     """The weights: all memory that the program reads besides its arguments, by value."""
-    found: dict[Value, Any] = dict(program.graph.constants)
+    found: dict[FlatValue, Any] = dict(program.graph.constants)
     known = program._bind.known
     for state, group in zip(program.trace.states, known.groups, strict=True):
         found[state.value] = known.arrays[group[0]]._handle
@@ -141,8 +141,8 @@ def _unnest(json: Any) -> Any:
 class Exported:
     """A program from a file; call it as the function that it was made of."""
 
-    def __init__(self, graph: Graph, weights: dict[Value, Any], document: dict[str, Any]):
-        takes: list[Value | None] = document["takes"]
+    def __init__(self, graph: Graph, weights: dict[FlatValue, Any], document: dict[str, Any]):
+        takes: list[FlatValue | None] = document["takes"]
         self.arguments = document["arguments"]
         self.graph = graph
         self._plan = plan_memory(graph, [None] * len(graph.results))

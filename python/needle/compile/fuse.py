@@ -19,7 +19,7 @@ from typing import Any
 from .. import _native
 from ..backend.program import Builder, Program, ProgramError, Symbol
 from ..ndarray.layout import Shape, broadcast_shapes
-from .graph import Graph, Node, Operand, Value
+from .graph import FlatValue, Graph, Node, Operand
 from .groups import Group, is_any_between, kind_in, make_users_late, meet, over
 from .passes import without_dead
 from .pieces import COLUMN, FULL, ROW, Piece, piece_of, typed_constant
@@ -37,11 +37,11 @@ class Fusion:
     def __init__(self, graph: Graph, apart: Collection[Node] = ()):
         self.graph = graph
         self.apart = {id(node) for node in apart}
-        self.groups: dict[Value, Group] = {}  # by the values that they compute
+        self.groups: dict[FlatValue, Group] = {}  # by the values that they compute
         self.all: list[Group] = []
         self.numbers: Group | None = None  # the last group of calls on single numbers
-        self.users: dict[Value, set[int]] = {}
-        self.made: dict[Value, Node] = {}
+        self.users: dict[FlatValue, set[int]] = {}
+        self.made: dict[FlatValue, Node] = {}
         for number, node in enumerate(graph.nodes):
             self.made.update({o.value: node for o in node.outs})
             for value in node.reads():
@@ -260,7 +260,7 @@ class _Writer:
         self.group = group
         self.builder = Builder()
         self.loads = _Loads()
-        self.symbols: dict[Value, Symbol] = {}
+        self.symbols: dict[FlatValue, Symbol] = {}
         for entry, kind in loads:
             self.loads.get(self.builder, entry, kind)
         for piece in group.pieces:

@@ -1,6 +1,6 @@
 """The compiler's graph: kernel calls on values, in an order in which they may run.
 
-A `Value` is a flat piece of memory that is written once. Kernels read and write it through
+A `FlatValue` is a flat piece of memory that is written once. Kernels read and write it through
 `Operand`s, which are strided views: transposing, slicing and broadcasting are no calls. A kernel
 that writes a part of some memory, or adds to it, gives a new value that continues the former one
 (`Node.continues`); both then share memory.
@@ -19,6 +19,7 @@ from ..backend.program import TypedProgram
 from ..dtype import DType
 from ..ndarray.layout import Shape, compact_strides
 
+# Where values come from.
 INPUT, STATE, CONSTANT, HOST, COUNTERS, COMPUTED = (
     "input", "state", "constant", "host", "counters", "computed",
 )  # fmt: skip
@@ -30,7 +31,7 @@ PROGRAM_KERNELS = RUN_KERNELS | {"matmul_then", "matmul_of", "conv_then"}
 RUN_C = "run_c"  # the kernel whose first argument is a C function of the user's
 
 
-class Value:
+class FlatValue:
     """Flat memory: `size` elements of a type. Compared by identity."""
 
     __slots__ = ("number", "size", "dtype", "kind")
@@ -52,7 +53,7 @@ class Value:
 class Operand(NamedTuple):
     """A strided view of a value."""
 
-    value: Value
+    value: FlatValue
     shape: Shape
     strides: Shape
     offset: int
@@ -82,7 +83,7 @@ class Operand(NamedTuple):
         return text
 
 
-def whole(value: Value, shape: Shape | None = None) -> Operand:
+def whole(value: FlatValue, shape: Shape | None = None) -> Operand:
     """All of a value, in C order."""
     shape = (value.size,) if shape is None else shape
     return Operand(value, shape, compact_strides(shape), 0)
@@ -101,7 +102,7 @@ class Node:
     outs: tuple[Operand, ...]
     device: BackendDevice
     # If outputs go on writing some memory: what it held before, per output (None: nothing).
-    continues: tuple[Value | None, ...] = ()
+    continues: tuple[FlatValue | None, ...] = ()
     source: str = ""  # the user's line
 
     @cached_property
@@ -116,11 +117,11 @@ class Node:
         return tuple(a for a in self.args if isinstance(a, TypedProgram))
 
     @property
-    def formers(self) -> tuple[Value, ...]:
+    def formers(self) -> tuple[FlatValue, ...]:
         """The values whose memory is written further."""
         return tuple(value for value in self.continues if value is not None)
 
-    def reads(self) -> Iterator[Value]:
+    def reads(self) -> Iterator[FlatValue]:
         """Every value that must be there before the call."""
         for x in self.ins:
             yield x.value
@@ -183,21 +184,21 @@ def map_operands(args: Any, change: Callable[[Operand], Any]) -> Any:
 class Graph:
     """A program: values that are given, calls, and the operands that are its results."""
 
-    inputs: list[Value] = field(default_factory=list)
+    inputs: list[FlatValue] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     results: list[Operand] = field(default_factory=list)
-    constants: dict[Value, Any] = field(default_factory=dict)  # their memory
-    names: dict[Value, str] = field(default_factory=dict)  # what inputs are, for the reader
+    constants: dict[FlatValue, Any] = field(default_factory=dict)  # their memory
+    names: dict[FlatValue, str] = field(default_factory=dict)  # what inputs are, for the reader
     counter: int = 0
 
-    def new_value(self, size: int, dtype: DType, kind: str = COMPUTED) -> Value:
-        value = Value(self.counter, size, dtype, kind)
+    def new_value(self, size: int, dtype: DType, kind: str = COMPUTED) -> FlatValue:
+        value = FlatValue(self.counter, size, dtype, kind)
         self.counter += 1
         if kind != COMPUTED:
             self.inputs.append(value)
         return value
 
-    def continued(self) -> set[Value]:
+    def continued(self) -> set[FlatValue]:
         """The values whose memory a later call goes on writing."""
         return {v for node in self.nodes for v in node.formers}
 

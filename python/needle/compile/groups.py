@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 
 from ..ndarray.layout import Shape
-from .graph import Node, Value
+from .graph import FlatValue, Node
 from .pieces import FULL, ROW, Piece
 from .spaces import Access, count_of, refinement, split
 
@@ -41,7 +41,7 @@ class Group:
         return group
 
     @property
-    def values(self) -> Iterator[tuple[Value, Access, str, Piece]]:
+    def values(self) -> Iterator[tuple[FlatValue, Access, str, Piece]]:
         """What its pieces compute."""
         for piece in self.pieces:
             for out, kind in zip(piece.outputs, piece.output_kinds, strict=True):

@@ -14,7 +14,7 @@ from typing import Any
 from ..backend import cpu
 from ..dtype import uint8
 from ..ndarray.array import NDArray, make_view
-from .graph import CONSTANT, Graph, Node, Operand, Value, operands, whole
+from .graph import CONSTANT, FlatValue, Graph, Node, Operand, operands, whole
 from .memory import ARENA, Plan, plan_memory
 
 LOOP = "loop"
@@ -28,9 +28,9 @@ class Loop:
     """The body of a loop, and what its inputs are. Results: carried ones first, then ys."""
 
     body: Graph
-    carried: tuple[Value, ...]
-    xs: tuple[Value, ...]
-    fixed: tuple[Value, ...]
+    carried: tuple[FlatValue, ...]
+    xs: tuple[FlatValue, ...]
+    fixed: tuple[FlatValue, ...]
     steps: int
     reverse: bool
     plan: Plan = field(default_factory=Plan)
@@ -127,12 +127,12 @@ def interpret(
     loop, fixed, inits, xs, rings, ys, _ = arguments
     plan, mod = loop.plan, node.device.mod
 
-    def part(a: NDArray, k: int, value: Value) -> NDArray:
+    def part(a: NDArray, k: int, value: FlatValue) -> NDArray:
         return make_view(
             (value.size,), (1,), a.offset + k * value.size, a.dtype, a.device, a._handle
         )
 
-    def fresh(value: Value) -> NDArray:
+    def fresh(value: FlatValue) -> NDArray:
         handle = mod.empty(value.size, value.dtype)
         return make_view((value.size,), (1,), 0, value.dtype, node.device, handle)
 
@@ -164,10 +164,10 @@ def body_text(node: Node) -> str:
     return "\n".join("  " + line for line in str(loop.body).splitlines())
 
 
-def captured(body: Graph, own: set[Value]) -> list[Value]:
+def captured(body: Graph, own: set[FlatValue]) -> list[FlatValue]:
     """The values that a body reads without making them or being given them; constants apart."""
     made = {out.value for node in body.nodes for out in node.outs} | own
-    found: dict[Value, None] = {}
+    found: dict[FlatValue, None] = {}
     for node in body.nodes:
         for value in (*node.reads(), *(x.value for x in operands(node.args))):
             if value not in made and value.kind != CONSTANT:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..backend import default_device
-from .graph import COMPUTED, RUN_KERNELS, Graph, Node, Operand, Value, whole
+from .graph import COMPUTED, RUN_KERNELS, FlatValue, Graph, Node, Operand, whole
 from .pieces import writes_at_the_end
 
 ALIGNMENT = 64
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 class Home(NamedTuple):
     """Memory from outside that a result replaces."""
 
-    value: Value
+    value: FlatValue
     must: bool  # all who share it must see the result: no other memory will do
 
 
@@ -41,14 +41,16 @@ class Plan:
     """A graph with its copies made explicit, and a place for every value."""
 
     nodes: list[Node] = field(default_factory=list)
-    places: dict[Value, Place] = field(default_factory=dict)
-    roots: dict[Value, Value] = field(default_factory=dict)  # the value that a value's memory is of
+    places: dict[FlatValue, Place] = field(default_factory=dict)
+    # Of each value the first one in its memory: itself, unless it continues another.
+    roots: dict[FlatValue, FlatValue] = field(default_factory=dict)
     results: list[Operand] = field(default_factory=list)
-    slots: dict[Value, int] = field(default_factory=dict)  # of values from outside
+    slots: dict[FlatValue, int] = field(default_factory=dict)  # of values from outside
     result_slots: list[int] = field(default_factory=list)
-    homes: dict[Value, Value] = field(default_factory=dict)  # state that a root may replace
+    homes: dict[FlatValue, FlatValue] = field(default_factory=dict)  # state that a root may replace
     arena_bytes: int = 0
-    lifetimes: dict[Value, tuple[int, int]] = field(default_factory=dict)  # of roots in the arena
+    # Of roots in the arena: the positions of the first and the last call.
+    lifetimes: dict[FlatValue, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def num_slots(self) -> int:
@@ -67,13 +69,13 @@ def plan_memory(graph: Graph, homes: list[Home | None]) -> Plan:
     return plan
 
 
-def last_reads(nodes: list[Node], results: list[Operand]) -> dict[Value, int]:
+def last_reads(nodes: list[Node], results: list[Operand]) -> dict[FlatValue, int]:
     """The position of the last call that reads a value; results are read at the end."""
     last = {value: i for i, node in enumerate(nodes) for value in node.reads()}
     return last | {r.value: len(nodes) for r in results}
 
 
-def _find_roots(nodes: list[Node], inputs: list[Value]) -> dict[Value, Value]:
+def _find_roots(nodes: list[Node], inputs: list[FlatValue]) -> dict[FlatValue, FlatValue]:
     roots = {value: value for value in inputs}
     for node in nodes:
         for i, out in enumerate(node.outs):
@@ -106,10 +108,10 @@ def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
         for home, result in zip(homes, graph.results, strict=True)
         if home is not None and home.must and final.get(home.value) is result.value
     }
-    continued: set[Value] = set()
+    continued: set[FlatValue] = set()
     nodes: list[Node] = []
     for i, node in enumerate(graph.nodes):
-        formers: list[Value | None] = []
+        formers: list[FlatValue | None] = []
         for former in node.continues:
             if former is None:
                 formers.append(None)
@@ -125,14 +127,14 @@ def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
     return nodes
 
 
-def _continuing(node: Node, formers: tuple[Value | None, ...]) -> Node:
+def _continuing(node: Node, formers: tuple[FlatValue | None, ...]) -> Node:
     return Node(node.kernel, node.args, node.outs, node.device, formers, node.source)
 
 
-def _ends_of_chains(nodes: list[Node]) -> dict[Value, Value]:
+def _ends_of_chains(nodes: list[Node]) -> dict[FlatValue, FlatValue]:
     """The last value of the memory that each value from the beginning of a chain has."""
-    ends: dict[Value, Value] = {}
-    starts: dict[Value, Value] = {}
+    ends: dict[FlatValue, FlatValue] = {}
+    starts: dict[FlatValue, FlatValue] = {}
     for node in nodes:
         for former, out in zip(node.continues, node.outs, strict=False):
             if former is None:
@@ -144,7 +146,7 @@ def _ends_of_chains(nodes: list[Node]) -> dict[Value, Value]:
 
 
 def _with_result_copies(
-    graph: Graph, nodes: list[Node], roots: dict[Value, Value], homes: list[Home | None]
+    graph: Graph, nodes: list[Node], roots: dict[FlatValue, FlatValue], homes: list[Home | None]
 ) -> tuple[list[Node], list[Operand]]:
     """Results that cannot be computed where they belong are copied there at the end.
 
@@ -152,7 +154,7 @@ def _with_result_copies(
     """
     first = {roots[o.value]: i for i, n in reversed([*enumerate(nodes)]) for o in n.outs}
     last = last_reads(nodes, graph.results)
-    taken: set[Value] = set()
+    taken: set[FlatValue] = set()
     results = list(graph.results)
     early: list[Node] = []
     late: list[Node] = []
@@ -184,7 +186,7 @@ def _any_device(nodes: list[Node]) -> object:
 
 
 def _may_live_at(
-    home: Value, result: Operand, start: int, nodes: list[Node], last: dict[Value, int]
+    home: FlatValue, result: Operand, start: int, nodes: list[Node], last: dict[FlatValue, int]
 ) -> bool:
     """May a result, whose memory is first written at `start`, overwrite the state `home`?"""
     end = last.get(home, -1)
@@ -194,7 +196,7 @@ def _may_live_at(
     return end == start and bool(outs) and may_overwrite(nodes[start], outs[0], home)
 
 
-def may_overwrite(node: Node, out: Operand, value: Value) -> bool:
+def may_overwrite(node: Node, out: Operand, value: FlatValue) -> bool:
     """May an output of a call be in the memory of a value that it reads?
 
     It may if the call goes element by element, or reads rows to their end before it writes them,
@@ -239,11 +241,11 @@ def _assign_slots(plan: Plan, graph: Graph, homes: list[Home | None]) -> None:
 
 def _assign_arena(plan: Plan) -> None:
     """Walk through the calls: memory is taken where a value is made and free after its last use."""
-    ends: dict[Value, int] = {}
+    ends: dict[FlatValue, int] = {}
     for i, node in enumerate(plan.nodes):
         for value in (*node.reads(), *(o.value for o in node.outs)):
             ends[plan.roots[value]] = i
-    dying: dict[int, list[Value]] = {}
+    dying: dict[int, list[FlatValue]] = {}
     for root, end in ends.items():
         dying.setdefault(end, []).append(root)
     arena = Arena()
@@ -269,8 +271,8 @@ def _assign_arena(plan: Plan) -> None:
 
 
 def _dies_here(
-    plan: Plan, node: Node, out: Operand, i: int, ends: dict[Value, int]
-) -> Value | None:
+    plan: Plan, node: Node, out: Operand, i: int, ends: dict[FlatValue, int]
+) -> FlatValue | None:
     """An input in the arena that is not needed any more and that the output may overwrite."""
     if not out.is_whole():
         return None

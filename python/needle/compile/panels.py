@@ -21,7 +21,7 @@ from ..dtype import float32
 from ..ndarray.array import make_view
 from ..ndarray.layout import compact_strides
 from .breaks import PYTHON
-from .graph import CONSTANT, Graph, Node, Operand, Value, whole
+from .graph import CONSTANT, FlatValue, Graph, Node, Operand, whole
 
 WIDTH = 32  # columns of a panel: a block of AVX-512, two of AVX2
 # Rows of a product that is worth it. Two threads of a Zen 4, weights of 768 x 3072 from memory: 66
@@ -33,14 +33,14 @@ FEWEST_WEIGHTS = 1 << 17  # smaller ones are not copied either
 _kept: WeakKeyDictionary[Any, dict[Any, tuple[int, Any]]] = WeakKeyDictionary()
 
 
-def panels(graph: Graph, fixed: dict[Value, Any]) -> tuple[Graph, dict[Value, Operand]]:
+def panels(graph: Graph, fixed: dict[FlatValue, Any]) -> tuple[Graph, dict[FlatValue, Operand]]:
     """The program with panels in the place of weights, and what each is made of. `fixed` has the
     memory of state that the program does not change."""
-    made_of: dict[Value, Operand] = {}
+    made_of: dict[FlatValue, Operand] = {}
     if any(node.kernel == PYTHON for node in graph.nodes):  # which may write anything
         return graph, made_of
     made = replace(graph, inputs=list(graph.inputs), nodes=[])
-    known: dict[Operand, Value] = {}
+    known: dict[Operand, FlatValue] = {}
     for node in graph.nodes:
         if not _gains(node) or not _is_private(fixed.get(node.args[2].value)):
             made.nodes.append(node)

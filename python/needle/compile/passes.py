@@ -9,7 +9,7 @@ from typing import Any
 
 from ..ndarray.array import make_view
 from .breaks import PYTHON
-from .graph import CONSTANT, Graph, Node, Operand, Value, map_operands, whole
+from .graph import CONSTANT, FlatValue, Graph, Node, Operand, map_operands, whole
 from .loops import LOOP
 from .rules import RULES
 
@@ -34,7 +34,7 @@ def without_dead(graph: Graph) -> Graph:
     return graph.with_nodes(kept[::-1])
 
 
-def replaced(operand: Operand, by: dict[Value, Operand]) -> Operand:
+def replaced(operand: Operand, by: dict[FlatValue, Operand]) -> Operand:
     """The same elements as a view of another value."""
     found = by.get(operand.value)
     if found is None:
@@ -46,7 +46,7 @@ def merged(graph: Graph) -> Graph:
     """Equal calls on equal operands are made once. Memory that is written further is left alone."""
     continued = graph.continued()
     seen: dict[Any, Node] = {}
-    by: dict[Value, Operand] = {}
+    by: dict[FlatValue, Operand] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
         node = node.mapped(lambda x: replaced(x, by))
@@ -77,8 +77,8 @@ def _key(node: Node) -> Any:
 def applied_rules(graph: Graph) -> Graph:
     """Every call rewritten by the first rule that fits it, until none does."""
     continued = graph.continued()
-    made: dict[Value, Node] = {}
-    by: dict[Value, Operand] = {}
+    made: dict[FlatValue, Node] = {}
+    by: dict[FlatValue, Operand] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
         node = node.mapped(lambda x: replaced(x, by))
@@ -93,7 +93,7 @@ def applied_rules(graph: Graph) -> Graph:
     return graph.with_nodes(nodes, [replaced(r, by) for r in graph.results])
 
 
-def _rewritten(node: Node, made: dict[Value, Node]) -> Node:
+def _rewritten(node: Node, made: dict[FlatValue, Node]) -> Node:
     for rule in RULES.get(node.kernel, ()):
         new = rule(node, made)
         if new is not None:
@@ -101,7 +101,7 @@ def _rewritten(node: Node, made: dict[Value, Node]) -> Node:
     return node
 
 
-def _same_elements(node: Node, continued: set[Value]) -> Operand | None:
+def _same_elements(node: Node, continued: set[FlatValue]) -> Operand | None:
     """The memory that a copy repeats in the same order, if the copy is not written further."""
     if node.kernel != "copy" or node.continues:
         return None
@@ -138,7 +138,7 @@ def folded(graph: Graph) -> Graph:
     return graph.with_nodes(nodes)
 
 
-def arrays_of(node: Node, memory: dict[Value, Any]) -> tuple[Any, ...]:
+def arrays_of(node: Node, memory: dict[FlatValue, Any]) -> tuple[Any, ...]:
     """A call's arguments, with arrays on real memory."""
 
     def array(x: Operand) -> Any:

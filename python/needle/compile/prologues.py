@@ -18,7 +18,7 @@ from ..dtype import float32
 from ..ndarray.layout import broadcast_shapes
 from .epilogues import as_matrix
 from .fuse import Fusion
-from .graph import Graph, Node, Operand, Value
+from .graph import FlatValue, Graph, Node, Operand
 
 # Elements of a factor that does not stay in cache until the product reads it. Best ms of both calls
 # apart and of one, two threads of a Zen 4 with 32 MB of third-level cache; m x k x n:
@@ -163,5 +163,5 @@ def _joined(maker: Node, node: Node, product: Product) -> Node | None:
 
 def _writes_on(nodes: list[Node], maker: Node) -> bool:
     """Does one of these calls write further what the program reads?"""
-    read: set[Value] = set(maker.reads())
+    read: set[FlatValue] = set(maker.reads())
     return any(former in read for node in nodes for former in node.formers)

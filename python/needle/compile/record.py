@@ -21,7 +21,7 @@ from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import Shape, compact_strides
 from ..user_code import user_place
 from .errors import TraceError, needs_data
-from .graph import COMPUTED, CONSTANT, COUNTERS, HOST, Graph, Node, Operand, Value, whole
+from .graph import COMPUTED, CONSTANT, COUNTERS, HOST, FlatValue, Graph, Node, Operand, whole
 
 USE_WHERE = "use ndl.where, ndl.cond or ndl.while_loop instead, or compute this outside"
 
@@ -31,7 +31,7 @@ class Handle:
 
     __slots__ = ("size", "dtype", "value", "__weakref__")
 
-    def __init__(self, size: int, dtype: DType, value: Value | None = None):
+    def __init__(self, size: int, dtype: DType, value: FlatValue | None = None):
         self.size = size
         self.dtype = dtype
         self.value = value
@@ -43,7 +43,7 @@ class Handle:
 class HostNumbers:
     """Numbers that NumPy's global generator draws anew for each call."""
 
-    def __init__(self, draw: Callable[[], Any], value: Value, device: BackendDevice):
+    def __init__(self, draw: Callable[[], Any], value: FlatValue, device: BackendDevice):
         self.draw = draw
         self.value = value
         self.device = device
@@ -73,7 +73,7 @@ class Recording:
         self.host: list[HostNumbers] = []
         self.draws: list[Draw] = []
         self.generators: dict[int, tuple[Any, int]] = {}  # id -> (generator, its first position)
-        self.counters: Value | None = None
+        self.counters: FlatValue | None = None
         self._drawing: Any = None
         self.own: dict[int, Any] = {}  # id -> memory that was made by the function itself
         self._constants: dict[int, Handle] = {}  # id of real memory -> what stands for it
@@ -83,7 +83,7 @@ class Recording:
     def new_input(self, size: int, dtype: DType, kind: str) -> Handle:
         return Handle(size, dtype, self._outer_value(size, dtype, kind))
 
-    def _outer_value(self, size: int, dtype: DType, kind: str) -> Value:
+    def _outer_value(self, size: int, dtype: DType, kind: str) -> FlatValue:
         """A value that the program is given, wherever it is first used."""
         self.root.counter = self.graph.counter
         value = self.root.new_value(size, dtype, kind)
@@ -130,7 +130,7 @@ class Recording:
         inputs = [
             None if n in written else self._entered(a) for n, a in zip(names, args, strict=True)
         ]
-        continues: list[Value | None] = []
+        continues: list[FlatValue | None] = []
         outs: list[Operand] = []
 
         def write(argument: Any) -> Any:
@@ -156,7 +156,7 @@ class Recording:
             return tuple(self._entered(a) for a in argument)
         return argument
 
-    def _written(self, array: Any, is_read: bool, continues: list[Value | None]) -> Operand:
+    def _written(self, array: Any, is_read: bool, continues: list[FlatValue | None]) -> Operand:
         handle = self._handle_of(array)
         if handle is not array._handle and id(array._handle) not in self.own:
             raise TraceError(
@@ -172,7 +172,7 @@ class Recording:
         handle.value = value
         return out
 
-    def _is_of_body(self, value: Value | None) -> bool:
+    def _is_of_body(self, value: FlatValue | None) -> bool:
         return value is None or (value.kind == COMPUTED and value.number >= self.body_start)
 
     # Random numbers -------------------------------------------------------------------------

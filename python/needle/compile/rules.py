@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from ..backend.protocol import Scalar
 from ..ndarray.array import NDArray, empty, full
-from .graph import Node, Operand, Value, map_operands
+from .graph import FlatValue, Node, Operand, map_operands
 
-Made = dict[Value, Node]
+Made = dict[FlatValue, Node]
 Rule = Callable[[Node, Made], Node | None]
 
 # x name c == x, for these c on the right; c name x == x, for these on the left.

@@ -14,7 +14,7 @@ from . import breaks, loops
 from .binding import Binding
 from .epilogues import epilogues
 from .fuse import fuse
-from .graph import Graph, Node, Operand, Value, map_operands
+from .graph import FlatValue, Graph, Node, Operand, map_operands
 from .lanes import sections
 from .memory import ARENA, Home, Plan, plan_memory
 from .panels import panels
@@ -45,7 +45,7 @@ class Program:
         self._untold = [fact for fact in trace.facts.values() if not fact.is_told]
         self.homes = [_home(output) for output in trace.outputs]
         self.stages = {"traced": trace.graph}
-        self.panels: dict[Value, Operand] = {}
+        self.panels: dict[FlatValue, Operand] = {}
         for name, a_pass in (PASSES if fused else UNFUSED).items():
             graph = loops.with_bodies(a_pass)(next(reversed(self.stages.values())))
             self.stages[name] = graph
@@ -118,7 +118,7 @@ class Program:
         return self._bind.deliver(made, originals), seconds
 
 
-def _fixed_state(trace: Trace) -> dict[Value, Any]:
+def _fixed_state(trace: Trace) -> dict[FlatValue, Any]:
     """The memory of state that the program only reads."""
     changed = {output.state for output in trace.outputs}
     fixed = [state for state in trace.states if state not in changed and not state.is_mutated]
@@ -154,7 +154,7 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Sequence:
     written = {plan.places[out.value].slot for node in plan.nodes for out in node.outs}
     for slot in range(plan.num_slots):
         sequence.placeholder(slot, 0, 0, "uint8", slot in written)
-    stand_ins: dict[Value, Any] = {}
+    stand_ins: dict[FlatValue, Any] = {}
 
     def array(x: Operand) -> Any:
         handle = stand_ins.get(x.value)
@@ -198,7 +198,7 @@ class Interpreted:
         self.plan = plan
 
     def run(self, buffers: list[Any]) -> None:
-        memory: dict[Value, Any] = {}
+        memory: dict[FlatValue, Any] = {}
         for node in self.plan.nodes:
             arguments = self._arrays(node, buffers, memory)
             if node.kernel == loops.LOOP:
@@ -212,7 +212,9 @@ class Interpreted:
         self.run(buffers)
         return [0.0] * len(self.plan.nodes)
 
-    def _arrays(self, node: Node, buffers: list[Any], memory: dict[Value, Any]) -> tuple[Any, ...]:
+    def _arrays(
+        self, node: Node, buffers: list[Any], memory: dict[FlatValue, Any]
+    ) -> tuple[Any, ...]:
         plan = self.plan
 
         def array(x: Operand) -> Any:

@@ -20,7 +20,7 @@ from ..recompute import used_from_outside
 from ..transforms import stand_in
 from ..tree import leaves, map_leaves, with_leaves
 from ..user_code import user_place
-from .graph import INPUT, Graph, Node, Operand, Value, whole
+from .graph import INPUT, FlatValue, Graph, Node, Operand, whole
 from .loops import LOOP, Loop, captured
 from .record import Handle, Recording
 
@@ -104,7 +104,7 @@ class Body:
         carried, xs = ([_value_of(x) for x in side] for side in (carry, elements))
         self.outside = captured(body, {*carried, *xs})
         fixed = []
-        by: dict[Value, Value] = {}
+        by: dict[FlatValue, FlatValue] = {}
         for value in self.outside:
             by[value] = body.new_value(value.size, value.dtype, INPUT)
             fixed.append(by[value])
@@ -213,8 +213,8 @@ def _placeholder(body: Graph, like: Tensor, shape: tuple[int, ...], wants: bool)
     return tensor
 
 
-def _value_of(x: Tensor) -> Value:
-    value: Value = x.realize_cached_data()._handle.value
+def _value_of(x: Tensor) -> FlatValue:
+    value: FlatValue = x.realize_cached_data()._handle.value
     return value
 
 

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..ndarray.layout import Shape
-from .graph import Operand, Value
+from .graph import FlatValue, Operand
 
 
 class Access(NamedTuple):
     """How the elements of a space lie in a value."""
 
-    value: Value
+    value: FlatValue
     steps: Shape
     offset: int
 

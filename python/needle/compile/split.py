@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..backend.program import Builder, TypedProgram
-from .graph import Graph, Node, Operand, Value, whole
+from .graph import FlatValue, Graph, Node, Operand, whole
 from .pieces import FEW_ROWS, ROW_REDUCTIONS, SHORT, piece_of, spliced
 
 LEAST, MOST = 256, 1 << 14  # elements of a new row: work for a tile or more, for several threads
@@ -22,7 +22,7 @@ LEAST, MOST = 256, 1 << 14  # elements of a new row: work for a tile or more, fo
 
 def split_reductions(graph: Graph) -> Graph:
     """The same results up to the order of sums."""
-    made: dict[Value, Node] = {}
+    made: dict[FlatValue, Node] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
         nodes.extend(_in_two(graph, node, made) or _by_result(node) or [node])
@@ -30,7 +30,7 @@ def split_reductions(graph: Graph) -> Graph:
     return graph.with_nodes(nodes)
 
 
-def _in_two(graph: Graph, node: Node, made: dict[Value, Node]) -> list[Node] | None:
+def _in_two(graph: Graph, node: Node, made: dict[FlatValue, Node]) -> list[Node] | None:
     """Two calls in the place of a reduction of all elements that a program could compute."""
     if node.kernel != "reduce" or node.continues:
         return None

@@ -14,7 +14,18 @@ from ..backend import cpu
 from ..backend.instructions import Instruction, Program, TypedProgram, encode, is_store
 from ..dtype import DType, dtype_of, uint8
 from .breaks import PYTHON
-from .graph import COMPUTED, CONSTANT, RUN_C, Graph, GraphError, Node, Operand, Value, verify, whole
+from .graph import (
+    COMPUTED,
+    CONSTANT,
+    RUN_C,
+    FlatValue,
+    Graph,
+    GraphError,
+    Node,
+    Operand,
+    verify,
+    whole,
+)
 from .loops import LOOP, Loop
 from .memory import plan_memory
 from .record import kernel_names
@@ -38,7 +49,7 @@ class NotStored(TypeError):
 class Writer:
     """A graph in JSON; `values` has the numbers of those from outside that are used."""
 
-    def __init__(self, graph: Graph, given: Sequence[Value] | None = None):
+    def __init__(self, graph: Graph, given: Sequence[FlatValue] | None = None):
         if given is None:
             reads = {v for node in graph.nodes for v in node.reads()}
             used = reads | {r.value for r in graph.results}
@@ -133,7 +144,7 @@ def _program_json(typed: TypedProgram) -> Json:
 # Reading -----------------------------------------------------------------------------------------
 
 
-def read_graph(json: Json) -> tuple[Graph, list[Value]]:
+def read_graph(json: Json) -> tuple[Graph, list[FlatValue]]:
     """A graph from JSON, and the values that must be given. Raises GraphError for a damaged one."""
     try:
         graph, given = _read(json)
@@ -143,7 +154,7 @@ def read_graph(json: Json) -> tuple[Graph, list[Value]]:
     return graph, given
 
 
-def _read(json: Json) -> tuple[Graph, list[Value]]:
+def _read(json: Json) -> tuple[Graph, list[FlatValue]]:
     graph = Graph()
     values = []
     for number, (size, dtype) in enumerate(json["values"]):

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from .. import facts
-from ..autograd import Tensor, Value as TensorValue
+from ..autograd import Tensor, Value
 from ..backend import all_devices
 from ..dtype import DType
 from ..ndarray import random
@@ -22,7 +22,7 @@ from ..ndarray.layout import Shape, compact_strides
 from ..reverse import Freed
 from ..tree import map_leaves
 from .breaks import breaking
-from .graph import INPUT, Graph, Operand, Value, whole
+from .graph import INPUT, FlatValue, Graph, Operand, whole
 from .record import Draw, Handle, HostNumbers, Recorder, Recording
 from .state import Cell, State, Tracked, intercepted
 
@@ -74,16 +74,16 @@ class Trace:
     """A traced function: its graph and everything around it."""
 
     graph: Graph
-    arguments: list[Value]
+    arguments: list[FlatValue]
     states: list[State]
     host: list[HostNumbers]
     draws: list[Draw]
-    counters: Value | None
+    counters: FlatValue | None
     outputs: list[Output]
     result: Any  # the nesting of the results, with None in the places of arrays
     cleared: list[Any]  # tensors (or positions of arguments) whose gradient is None afterwards
     facts: facts.Facts
-    grad_reads: list[tuple[TensorValue, bool]]
+    grad_reads: list[tuple[Value, bool]]
     without_grad: list[int]  # arguments whose gradient was read, and was None
     generators: list[tuple[Any, int]]  # with the position where the trace started
     advances: list[tuple[Any, int]]  # and how many words a call draws
@@ -274,7 +274,7 @@ def _argument_writes(
     i: int,
     given: Any,
     array: NDArray,
-    value: Value,
+    value: FlatValue,
     recording: Recording,
     gradients: dict[int, Output],
 ) -> list[Output]:

@@ -65,7 +65,7 @@ from .loss import (
     SmoothL1Loss as SmoothL1Loss,
     SoftmaxLoss as SoftmaxLoss,
 )
-from .module import LoadReport as LoadReport, Module as Module, Parameter as Parameter
+from .module import Module as Module, Parameter as Parameter
 from .norm import (
     BatchNorm1d as BatchNorm1d,
     BatchNorm2d as BatchNorm2d,
@@ -102,6 +102,7 @@ from .recurrent import (
     LSTMCell as LSTMCell,
     RNNCell as RNNCell,
 )
+from .state import LoadReport as LoadReport
 from .summary import Summary as Summary
 from .transformer import (
     MultiheadAttention as MultiheadAttention,

@@ -9,18 +9,26 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from .. import init
-from ..autograd import Tensor, before_write, next_stamp
+from ..autograd import Tensor
 from ..backend import device_named
 from ..dtype import dtype_of
 from ..facts import Noted
-from ..ndarray import functions as F
 from ..ops.movement import is_dtype
+from .state import (
+    LoadReport,
+    StateEntry,
+    as_tensor,
+    check_numbers,
+    compare,
+    copied_like,
+    give_data,
+    is_torch,
+)
 
 M = TypeVar("M", bound="Module")
-NUMBERS = ("float", "int", "bool")  # in the names of dtypes, whose library they may be
 
 
 class Parameter(Tensor):
@@ -35,42 +43,6 @@ class _CallStack(threading.local):
 
 
 _running = _CallStack()
-
-
-class LoadReport(NamedTuple):
-    """What load_state_dict found: names, and (name, expected, given) of shapes or of dtypes."""
-
-    missing: list[str]
-    unexpected: list[str]
-    mismatched: list[tuple[str, Any, Any]]
-
-    def __str__(self) -> str:
-        lines = [f"missing: {name}" for name in self.missing]
-        lines += [f"unexpected: {name}" for name in self.unexpected]
-        for name, want, got in self.mismatched:
-            what = "shape" if isinstance(want, tuple) else "dtype"
-            lines.append(f"{what} of {name}: expected {want}, got {got}")
-        return "\n".join(lines) or "every tensor matched"
-
-
-Move = Callable[[Tensor], Tensor]
-
-
-def unchanged(x: Tensor) -> Tensor:
-    """x"""
-    return x
-
-
-class StateEntry(NamedTuple):
-    """A tensor of a model: its name in a state, and how its elements move there and back."""
-
-    name: str
-    tensor: Tensor
-    there: Move = unchanged
-    back: Move = unchanged
-    optional: bool = False  # a state may do without it
-
-
 Hooks = dict[tuple[str, object], Callable[..., Any]]  # by when they run, and which one it is
 
 
@@ -194,10 +166,10 @@ class Module(Noted):
         Say it for files that PyTorch wrote: a square weight fits both ways, and nothing else tells
         that it lies transposed. Nothing is changed when a strict load fails."""
         if layout is None:
-            layout = "torch" if any(map(_is_torch, state.values())) else "needle"
+            layout = "torch" if any(map(is_torch, state.values())) else "needle"
         own = {entry.name: entry for entry in self._state_entries(layout)}
-        _check_numbers(own, state)
-        report = _compared(own, state)
+        check_numbers(own, state)
+        report = compare(own, state)
         if strict and any(report):
             raise ValueError(
                 f"[load_state_dict] {type(self).__name__} and the state differ; "
@@ -206,9 +178,9 @@ class Module(Noted):
         skipped = {name for name, _, _ in report.mismatched}
         for name, (_, tensor, _, back, _) in own.items():
             if name in state and name not in skipped:
-                given = back(_as_tensor(state[name], tensor.dtype))
+                given = back(as_tensor(state[name], tensor.dtype))
                 moved = Tensor(given, device=tensor.device, dtype=tensor.dtype)
-                _give_data(tensor, _copied(moved.realize_cached_data(), tensor.cached_data))
+                give_data(tensor, copied_like(moved.realize_cached_data(), tensor.cached_data))
         return report
 
     # Attributes by name ---------------------------------------------------------------------
@@ -282,7 +254,7 @@ class Module(Noted):
         for _, tensor in self._named_tensors():
             keep = dtype is None or not dtype_of(tensor.dtype).is_floating
             target = tensor.dtype if keep else dtype
-            _give_data(tensor, Tensor(tensor.detach(), device=device, dtype=target).cached_data)
+            give_data(tensor, Tensor(tensor.detach(), device=device, dtype=target).cached_data)
         return self
 
     def float(self: M) -> M:
@@ -360,81 +332,11 @@ def _at(module: Module, path: str) -> Module | None:
     return None
 
 
-def _check_numbers(own: dict[str, StateEntry], state: Mapping[str, Any]) -> None:
-    """What has no shape, or is text, fails here: before any tensor is changed."""
-    for name in own:
-        if name not in state:
-            continue
-        kind = str(getattr(state[name], "dtype", ""))
-        if not hasattr(state[name], "shape") or not any(k in kind for k in NUMBERS):
-            raise TypeError(
-                f"[load_state_dict] {name}: expected a tensor or array of real numbers, got "
-                f"{kind or type(state[name]).__name__}."
-            )
-
-
-def _compared(own: dict[str, StateEntry], state: Mapping[str, Any]) -> LoadReport:
-    """What a state lacks, what it has beyond the model, and what has another shape, or floats in
-    the place of integers: weights that were quantized are not what floats rounded give."""
-    given = {id(entry.tensor) for name, entry in own.items() if name in state}
-    shapes = {name: entry.there(entry.tensor.detach()).shape for name, entry in own.items()}
-    return LoadReport(
-        missing=[
-            name
-            for name, entry in own.items()
-            if id(entry.tensor) not in given and not entry.optional
-        ],
-        unexpected=[name for name in state if name not in own],
-        mismatched=[
-            (name, *difference)
-            for name, shape in shapes.items()
-            if name in state
-            if (difference := _difference(shape, own[name].tensor.dtype, state[name])) is not None
-        ],
-    )
-
-
-def _difference(shape: tuple[int, ...], dtype: Any, given: Any) -> tuple[Any, Any] | None:
-    """Expected and given shapes, or dtypes, if the given tensor cannot take the place."""
-    if tuple(given.shape) != shape:
-        return shape, tuple(given.shape)
-    is_float = "float" in str(given.dtype)
-    return (dtype, given.dtype) if is_float and dtype_of(dtype).is_integer else None
-
-
 def _hint(module: Module, state: Mapping[str, Any], layout: str) -> str:
     """That the other layout would have matched, if it would."""
     other = "torch" if layout == "needle" else "needle"
-    fits = not any(_compared({e.name: e for e in module._state_entries(other)}, state))
+    fits = not any(compare({e.name: e for e in module._state_entries(other)}, state))
     return f"\nThe state has the other layout: give layout={other!r}." if fits else ""
-
-
-def _give_data(tensor: Tensor, data: Any) -> None:
-    """Other data, of any dtype and device, which no gradient of what was computed before uses."""
-    if data is not tensor.cached_data:
-        before_write()
-        tensor.cached_data = data
-        tensor._replaced = next_stamp()
-
-
-def _copied(data: Any, former: Any) -> Any:
-    """A copy that lies in memory as the former data did."""
-    copy = F.full_like(former, 0, shape=data.shape)
-    F.assign(copy, data)
-    return copy
-
-
-def _is_torch(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "torch"
-
-
-def _as_tensor(value: Any, dtype: Any) -> Tensor:
-    """An array, or a tensor of either library."""
-    if isinstance(value, Tensor):
-        return value.detach()
-    if _is_torch(value):
-        return init.from_dlpack(value.detach().cpu().contiguous())
-    return Tensor(value, dtype=dtype, requires_grad=False)
 
 
 def _call_with_hooks(module: Module, hooks: Hooks, args: tuple[Any, ...], kwargs: Any) -> Any:

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from ..autograd import Tensor
 from .conv import Conv
 from .linear import Linear
-from .module import Module, Move, StateEntry, unchanged
+from .module import Module
 from .norm import _ChannelNorm
 from .recurrent import _Cell, _Recurrent
+from .state import Move, StateEntry, unchanged
 from .transformer import MultiheadAttention
 
 

@@ -18,15 +18,13 @@ import numpy as np
 from . import _native, config
 from .backend import BackendDevice, default_device, device_named
 from .dtype import dtype_of
-from .graph import (
-    Observer as Observer,
+from .grad_mode import (
     enable_grad as enable_grad,
-    find_topo_sort as find_topo_sort,
     is_grad_enabled as is_grad_enabled,
     no_grad as no_grad,
-    observers,
     set_grad_enabled as set_grad_enabled,
 )
+from .graph import Observer as Observer, find_topo_sort as find_topo_sort, observers
 from .ndarray import abstract, bridge, functions, intake, mutation
 from .ndarray.array import NDArray
 from .ndarray.layout import Size

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .autograd import Tensor, TensorTuple, TensorTupleOp, Value, next_stamp
-from .graph import enable_grad, find_topo_sort, is_grad_enabled, pull_back
+from .grad_mode import enable_grad, is_grad_enabled
+from .graph import find_topo_sort, pull_back
 from .ndarray import random
 from .transforms import stand_in
 from .tree import leaves, with_leaves

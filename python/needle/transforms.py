@@ -15,15 +15,8 @@ import numpy as np
 
 from .autograd import Tensor, TensorOp, TensorTuple, Value, in_own_memory
 from .dtype import dtype_of
-from .graph import (
-    GradMode,
-    enable_grad,
-    find_paths,
-    find_topo_sort,
-    is_grad_enabled,
-    no_grad,
-    pull_back,
-)
+from .grad_mode import GradMode, enable_grad, is_grad_enabled, no_grad
+from .graph import find_paths, find_topo_sort, pull_back
 from .ndarray import functions as F, mutation
 from .ops.common import whole_number, zeros_like
 from .ops.joining import stack

@@ -19,7 +19,7 @@ LAYERS = [
     {"config", "dtype", "facts", "user_code", "_native"},
     {"backend"},
     {"ndarray"},
-    {"autograd", "cycles", "graph", "op", "rebinding", "reverse", "tensor_methods"},
+    {"autograd", "cycles", "grad_mode", "graph", "op", "rebinding", "reverse", "tensor_methods"},
     {"ops"},
     {"init"},
     {"anomaly", "data", "io", "nn", "optim", "recompute", "testing", "transforms", "tree"},

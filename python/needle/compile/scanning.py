@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import Tensor, TensorTuple, TensorTupleOp, next_stamp
-from ..graph import enable_grad, is_grad_enabled, pull_back
+from ..grad_mode import enable_grad, is_grad_enabled
+from ..graph import pull_back
 from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import compact_strides

@@ -10,7 +10,8 @@ from typing import Any
 from .. import init
 from ..autograd import Observer, Op, Tensor, TensorTuple, Value
 from ..dtype import dtype_of
-from ..graph import no_grad, observers
+from ..grad_mode import no_grad
+from ..graph import observers
 from ..ops import MatMul, TupleGetItem
 from ..ops.attention import Attention
 from ..ops.conv import Conv, ConvByData

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..autograd import Tensor
 from ..dtype import dtype_of
-from ..graph import enable_grad, is_grad_enabled, pull_back
+from ..grad_mode import enable_grad, is_grad_enabled
+from ..graph import pull_back
 from .movement import Reshape
 
 

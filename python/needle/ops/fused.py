@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd import Op, Tensor, TensorOp, TensorTupleOp
-from ..graph import enable_grad, is_grad_enabled, pull_back
+from ..grad_mode import enable_grad, is_grad_enabled
+from ..graph import pull_back
 from .composite import stand_in
 
 

@@ -15,8 +15,9 @@ from ..facts import PLAIN
 from ..ndarray import random
 from ..ops import logical_and, stack, where
 from ..tree import leaves, leaves_by_path, map_leaves, with_leaves
-from .errors import at_user_line, needs_data
-from .scanning import NotCompact, compact_scan, is_same
+from .bodies import NotCompact, only_chosen
+from .errors import needs_data
+from .scanning import compact_scan
 from .trace import is_tracing
 
 Tree = Any  # nested lists, tuples and dicts of tensors
@@ -37,37 +38,14 @@ def cond(
     condition = _truth("cond", condition)
     if not (is_tracing() and isinstance(condition, Tensor)):
         return if_true(*args) if bool(condition) else if_false(*args)
-    with _only_chosen("cond"):
+    with only_chosen("cond", _recording()):
         new, old = if_true(*args), if_false(*args)
     return _chosen("cond", condition, new, old)
 
 
-class _only_chosen:
-    """While functions run of whose results some are chosen: they run whatever the condition is, so
-    they may not change tensors from outside."""
-
-    def __init__(self, op: str):
-        self.op = op
-        self.recording: Any = random.recording.recorder
-
-    def __enter__(self) -> None:
-        recording, tracked = self.recording, self.recording.tracked
-        self.assigned, self.grads = dict(tracked.assigned), dict(tracked.grads)
-        self.outer = recording.outside_writes, recording.body_start, recording.is_in_body
-        recording.outside_writes, recording.body_start = [], recording.graph.counter
-        recording.is_in_body = True
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        recording, tracked = self.recording, self.recording.tracked
-        changed = bool(recording.outside_writes)
-        recording.outside_writes, recording.body_start, recording.is_in_body = self.outer
-        changed = changed or not is_same(tracked.assigned, self.assigned)
-        changed = changed or not is_same(tracked.grads, self.grads)
-        if changed and kind is None:
-            raise at_user_line(
-                f"[{self.op}] a function that is only chosen from changes a tensor from outside, "
-                "or its gradient; let it return the new value, and assign what comes out."
-            )
+def _recording() -> Any:
+    """What this thread's calls are noted in."""
+    return random.recording.recorder
 
 
 def _truth(op: str, condition: Any) -> Any:
@@ -194,7 +172,7 @@ def while_loop(
         if going is None:
             state = body(state)
             continue
-        with _only_chosen("while_loop"):
+        with only_chosen("while_loop", _recording()):
             new = body(state)
         state = _chosen("while_loop", going, new, state)
     return state

@@ -21,15 +21,12 @@ from ..recompute import used_from_outside
 from ..transforms import stand_in
 from ..tree import leaves, map_leaves, with_leaves
 from ..user_code import user_place
+from .bodies import NotCompact, body_of
 from .graph import INPUT, FlatValue, Graph, Node, Operand, whole
 from .loops import LOOP, Loop, captured
 from .record import Handle, Recording
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
-
-
-class NotCompact(Exception):
-    """Steps that one body cannot stand for: they are made one after the other."""
 
 
 class Scan(TensorTupleOp):
@@ -64,7 +61,7 @@ class Body:
     def run(self) -> tuple[Any, Any]:
         recording: Any = random.recording.recorder
         wants = is_grad_enabled()
-        with _body_of(recording) as body:
+        with body_of(recording) as body:
             start = next_stamp()
             carry = [_placeholder(body, x, x.shape, wants) for x in self.inits]
             elements = [_placeholder(body, x, x.shape[1:], wants) for x in self.given]
@@ -217,53 +214,3 @@ def _placeholder(body: Graph, like: Tensor, shape: tuple[int, ...], wants: bool)
 def _value_of(x: Tensor) -> FlatValue:
     value: FlatValue = x.realize_cached_data()._handle.value
     return value
-
-
-def is_same(now: dict[int, Any], before: dict[int, Any]) -> bool:
-    """The same assignments? Each made an entry of its own; arrays cannot be compared."""
-    return now.keys() == before.keys() and all(now[key] is before[key] for key in now)
-
-
-class _body_of:
-    """While it lasts, calls are noted in a graph of their own. What happens to memory, tensors and
-    generators outside is undone, and NotCompact raised: such steps must be made one by one."""
-
-    def __init__(self, recording: Recording):
-        self.recording = recording
-
-    def __enter__(self) -> Graph:
-        recording = self.recording
-        self.outer, self.undo = recording.graph, recording.outside_writes
-        self.draws = len(recording.draws)
-        self.positions = [(g, g.position) for g, _ in recording.generators.values()]
-        tracked = recording.tracked
-        self.assigned, self.grads = dict(tracked.assigned), dict(tracked.grads)
-        self.hosts = len(recording.host)
-        self.body = recording.body_start, recording.is_in_body
-        recording.body_start, recording.is_in_body = self.outer.counter, True
-        recording.outside_writes = []
-        recording.graph = Graph(counter=self.outer.counter, constants=self.outer.constants)
-        return recording.graph
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        recording, tracked = self.recording, self.recording.tracked
-        writes, recording.outside_writes = recording.outside_writes, self.undo
-        self.outer.counter = recording.graph.counter
-        recording.body_start, recording.is_in_body = self.body
-        recording.graph = self.outer
-        changed = bool(writes) or len(recording.draws) > self.draws
-        changed = changed or len(recording.host) > self.hosts
-        changed = changed or not is_same(tracked.assigned, self.assigned)
-        changed = changed or not is_same(tracked.grads, self.grads)
-        if changed:
-            for handle, value in reversed(writes):
-                handle.value = value
-            del recording.draws[self.draws :], recording.host[self.hosts :]
-            if recording.counters is not None:
-                recording.counters.size = 2 * self.draws
-            first = dict(self.positions)
-            for generator, position in recording.generators.values():
-                generator.position = first.get(generator, position)
-            tracked.assigned, tracked.grads = self.assigned, self.grads
-            if kind is None:
-                raise NotCompact("a step changes something outside")

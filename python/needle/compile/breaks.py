@@ -77,8 +77,8 @@ def breaking(recording: Recording) -> Iterator[None]:
 
     def make_from_op(cls: type[Value], op: Op, inputs: Any) -> Any:
         make = real.__get__(None, cls)
-        is_own = type(op).__module__.split(".")[0] != "needle"
-        if not is_own or threading.get_ident() != thread or "compute" in vars(op):
+        is_users = type(op).__module__.split(".")[0] != "needle"
+        if not is_users or threading.get_ident() != thread or "compute" in vars(op):
             return make(op, inputs)
         vars(op)["compute"] = lambda *arrays: _compute(recording, op, arrays)
         try:

@@ -82,7 +82,7 @@ def _held(a: NDArray) -> Any:
     return bridge.unwrap(a) if config.BACKEND == "np" else a
 
 
-class Recorder(Protocol):
+class DrawRecorder(Protocol):
     """The compiler while it traces: numbers are drawn anew whenever the program runs."""
 
     def drawing_from(self, generator: Generator) -> None:
@@ -98,7 +98,7 @@ class Recorder(Protocol):
 
 
 class _Recording(threading.local):
-    recorder: Recorder | None = None
+    recorder: DrawRecorder | None = None
 
 
 recording = _Recording()

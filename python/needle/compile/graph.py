@@ -28,6 +28,7 @@ INPUT, STATE, CONSTANT, HOST, COUNTERS, COMPUTED = (
 RUN_KERNELS = frozenset({"run", "run_each"})  # tile programs that run on their own
 # Kernels whose first argument is a tile program.
 PROGRAM_KERNELS = RUN_KERNELS | {"matmul_then", "matmul_of", "conv_then"}
+MATMUL_KERNELS = frozenset({"matmul", "matmul_then", "matmul_of"})
 RUN_C = "run_c"  # the kernel whose first argument is a C function of the user's
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .breaks import PYTHON
-from .graph import Node, Operand
+from .graph import MATMUL_KERNELS, Node, Operand
 from .loops import LOOP
 from .memory import Plan
 from .show import flops
@@ -77,7 +77,7 @@ def is_small(node: Node) -> bool:
 
 
 def is_product(node: Node) -> bool:
-    return node.kernel in ("matmul", "matmul_then", "matmul_of")
+    return node.kernel in MATMUL_KERNELS
 
 
 def _bytes(plan: Plan, operands: tuple[Operand, ...]) -> list[Bytes]:

@@ -19,6 +19,7 @@ from ..backend.protocol import OUTPUTS, READS_OUTPUTS, Backend
 from ..dtype import DType, int64
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import Shape, compact_strides
+from ..ndarray.random import words_of
 from ..user_code import user_place
 from .errors import TraceError, needs_data
 from .graph import COMPUTED, CONSTANT, COUNTERS, HOST, FlatValue, Graph, Node, Operand, whole
@@ -195,8 +196,8 @@ class Recording:
 
     def random(self, device: BackendDevice, name: str, out: Any) -> None:
         """Note a draw."""
-        words = 2 if name == "normal" or out.dtype == "float64" else 1
-        self.call("random_from", device, (name, out, self.place_of_draw(words, device)))
+        place = self.place_of_draw(words_of(name, out.dtype), device)
+        self.call("random_from", device, (name, out, place))
 
     def host_numbers(
         self, draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice

@@ -12,7 +12,7 @@ from ..backend import BackendDevice
 from ..dtype import float32
 from ..ndarray.array import empty
 from .breaks import PYTHON
-from .graph import PROGRAM_KERNELS, RUN_C, RUN_KERNELS, Graph, Node, Operand
+from .graph import MATMUL_KERNELS, PROGRAM_KERNELS, RUN_C, RUN_KERNELS, Graph, Node, Operand
 from .loops import LOOP, body_text, loop_of
 
 
@@ -91,7 +91,7 @@ def flops(node: Node) -> int:
     if loop is not None:
         return loop.steps * sum(map(flops, loop.body.nodes))
     size = max((x.size for x in (*node.ins, *node.outs)), default=0)
-    if node.kernel in ("matmul", "matmul_then", "matmul_of"):
+    if node.kernel in MATMUL_KERNELS:
         b = node.args[3] if node.kernel == "matmul_of" else node.ins[1]
         return 2 * node.outs[0].size * b.shape[-2]
     if node.kernel.startswith("conv") and len(node.ins) > 1:

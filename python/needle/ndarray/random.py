@@ -82,6 +82,11 @@ def _held(a: NDArray) -> Any:
     return bridge.unwrap(a) if config.BACKEND == "np" else a
 
 
+def words_of(name: str, dtype: DType) -> int:
+    """The words of a stream that the kernel `random` takes for a number."""
+    return 2 if name == "normal" or dtype is float64 else 1
+
+
 class DrawRecorder(Protocol):
     """The compiler while it traces: numbers are drawn anew whenever the program runs."""
 
@@ -227,11 +232,11 @@ class Generator(RandomSource):
         return self
 
     def _draw(self, name: str, shape: Shape, dtype: DType, device: BackendDevice | None) -> NDArray:
-        """Fill a new array; the protocol counts float64 and normal numbers in pairs of words."""
+        """Fill a new array."""
         out = empty(check_sizes(shape, name), dtype, _device(device))
         if recording.recorder is not None:
             recording.recorder.drawing_from(self)
-        words = 2 if name == "normal" or dtype is float64 else 1
+        words = words_of(name, dtype)
         offset = -(-self.position // words)
         out.device.mod.random(name, out, self.seed, offset)
         self.position = (offset + math.prod(shape)) * words

@@ -172,23 +172,7 @@ def _run(
     tracked: Tracked,
 ) -> Trace:
     recording = tracked.recording
-    arrays: list[NDArray] = []
-    entered: dict[int, Any] = {}  # what the function gets for an array
-    types = iter(arguments)
-
-    def enter(leaf: Any) -> Any:
-        kind = next(types)
-        if kind is None:
-            return leaf
-        array = _new_argument(recording, kind)
-        arrays.append(array)
-        if kind.same_as is not None:
-            return entered[kind.same_as]
-        given = Tensor.make_const(array, kind.requires_grad) if kind.is_tensor else array
-        entered[len(arrays) - 1] = given
-        return given
-
-    call_args, call_kwargs = map_leaves(enter, (args, kwargs))
+    (call_args, call_kwargs), arrays, entered = _enter((args, kwargs), arguments, recording)
     values = [array._handle.value for array in arrays]
     default_generator = random.default_generator()
     out = function(*call_args, **call_kwargs)
@@ -220,20 +204,40 @@ def _run(
     )
 
 
-def _cell(tracked: Tracked, tensor: Any) -> Cell:
-    found = tracked.found.get(id(tensor))
-    return Cell(tensor, False) if found is None else found.cell
+# What goes in ------------------------------------------------------------------------------------
 
 
-def _state_of(tracked: Tracked, tensor: Any) -> State | None:
-    found = tracked.found.get(id(tensor))
-    return None if found is None else tracked.states[id(found.real._handle)]
+def _enter(
+    tree: Any, arguments: Sequence[ArgumentType | None], recording: Recording
+) -> tuple[Any, list[NDArray], dict[int, Any]]:
+    """What the function is called with, the recording array of each array argument, and what the
+    function gets for it, by position: one that is given twice is there once."""
+    arrays: list[NDArray] = []
+    entered: dict[int, Any] = {}
+    types = iter(arguments)
+
+    def enter(leaf: Any) -> Any:
+        kind = next(types)
+        if kind is None:
+            return leaf
+        array = _new_argument(recording, kind)
+        arrays.append(array)
+        if kind.same_as is not None:
+            return entered[kind.same_as]
+        given = Tensor.make_const(array, kind.requires_grad) if kind.is_tensor else array
+        entered[len(arrays) - 1] = given
+        return given
+
+    return map_leaves(enter, tree), arrays, entered
 
 
 def _new_argument(recording: Recording, kind: ArgumentType) -> NDArray:
     handle = recording.new_input(math.prod(kind.shape), kind.dtype, INPUT)
     strides = compact_strides(kind.shape)
     return make_view(kind.shape, strides, 0, kind.dtype, kind.device, handle)
+
+
+# What comes out ----------------------------------------------------------------------------------
 
 
 def _output(kind: str, target: Any, array: NDArray, recording: Recording) -> Output:
@@ -315,6 +319,16 @@ def _state_writes(tracked: Tracked, gradients: dict[int, Output]) -> list[Output
             assert state.handle.value is not None
             written.append(Output(MEMORY, state, whole(state.handle.value), device))
     return written
+
+
+def _cell(tracked: Tracked, tensor: Any) -> Cell:
+    found = tracked.found.get(id(tensor))
+    return Cell(tensor, False) if found is None else found.cell
+
+
+def _state_of(tracked: Tracked, tensor: Any) -> State | None:
+    found = tracked.found.get(id(tensor))
+    return None if found is None else tracked.states[id(found.real._handle)]
 
 
 def _add_escaped(traced: Trace, tracked: Tracked) -> None:

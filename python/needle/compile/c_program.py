@@ -79,6 +79,8 @@ def _in_c_order(graph: Graph) -> Graph:
 
 
 class _Writer:
+    """Writes a program: functions of its own for its calls, and one function that makes them."""
+
     def __init__(
         self,
         name: str,

@@ -23,7 +23,7 @@ TILE_BYTES = 4096  # of the native machine: its blocks of row sums have as many
 STRETCH, AT_ONCE = 128, 4  # rows that column sums add up in float, and in one step
 DRAWN = 512  # random numbers at a time, where rows do not say how many
 STACK_BYTES = 1 << 16  # larger arrays of a row belong to the thread
-MOST_BYTES = 1 << 22
+MOST_BYTES = 1 << 22  # of all arrays; programs that need more are not rendered
 
 
 @cache

@@ -19,7 +19,7 @@ from .sizes import Guard, guards, seen_by_user
 from .state import Cell, Layout, data_of, layout_of
 from .trace import ArgumentType, Trace, trace
 
-SMALL = 3  # a size that what follows is checked with, besides that of the first call
+SMALL = 3  # what follows is checked for this size, and for that of the first call
 
 
 class Dynamic:

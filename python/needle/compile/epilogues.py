@@ -18,14 +18,15 @@ from .fuse import Fusion
 from .graph import Graph, Node, Operand
 
 FEWEST_ROWS = 5  # and columns: below, the device has no blocks to run a program on
-# Elements of a convolution that do not stay in cache until a program of several inputs comes, which
-# is quicker built in C than on blocks: in ResNet-18's inference, 2 M elements 14.0 ms together and
-# 14.4 apart (of 20 layers 185.4 and 187.9), 260,000 elements 11.7 and 11.5.
+# A program of several inputs joins a convolution only if the result has so many elements. A smaller
+# result is still in cache when the program comes, which is then quicker built in C than on blocks.
+# ResNet-18's inference, joined and apart: 2 M elements 14.0 and 14.4 ms (of 20 layers 185.4 and
+# 187.9), 260,000 elements 11.7 and 11.5.
 MANY_ELEMENTS = 1 << 19
-# Instructions that take no longer than memory. The others win more as a kernel that is built in C:
-# a GPT's MLP (2048 x 384 x 1536) with gelu in the epilogue took 3 % longer. Dropout after that
-# product took 5 % less in the epilogue than as a tile program, 3 % less than in C; after 256 x 784
-# x 512, which stays in cache, 2 % and 4 % more.
+# Instructions that take no longer than memory. Programs with others gain more as kernels built in
+# C: a GPT's MLP (2048 x 384 x 1536) took 3 % longer with gelu in the epilogue. Dropout after the
+# same product took 5 % less in the epilogue than as a tile program, and 3 % less than in C; after
+# 256 x 784 x 512, whose result stays in cache, it took 2 % and 4 % more.
 CHEAP = frozenset(
     "load store constant random cast where add subtract multiply divide negative abs square relu "
     "maximum minimum equal not_equal less less_equal greater greater_equal".split()

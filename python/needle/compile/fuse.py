@@ -278,7 +278,7 @@ class _Writer:
         kinds = [self._kind_of(e) for e in entries]
         is_narrow = full not in kinds and ROW not in piece.input_kinds and not piece.is_random
         if is_narrow and self._needs_all(piece):
-            # Its result has an element for each, so at least one operand is read for each.
+            # Its result has an element for each position, so an operand must have one too.
             kinds = [full if self._is_loaded(e) else k for e, k in zip(entries, kinds, strict=True)]
         symbols = [self._symbol(e, k) for e, k in zip(entries, kinds, strict=True)]
         for out, symbol in zip(piece.outputs, piece.emit(self.builder, symbols), strict=True):

@@ -24,9 +24,9 @@ from .breaks import PYTHON
 from .graph import CONSTANT, FlatValue, Graph, Node, Operand, whole
 
 WIDTH = 32  # columns of a panel: a block of AVX-512, two of AVX2
-# Rows of a product that is worth it. Two threads of a Zen 4, weights of 768 x 3072 from memory: 66
-# rows 1.85 ms copied and 1.51 kept, 128 3.26 and 2.88, 512 12.3 and 11.1, 1024 24.0 and 22.8. Fewer
-# rows read weights as they lie.
+# Products of so many rows gain. Two threads of a Zen 4, weights of 768 x 3072 from memory: 66 rows
+# 1.85 ms with weights copied and 1.51 with panels kept, 128 3.26 and 2.88, 512 12.3 and 11.1, 1024
+# 24.0 and 22.8. Products of fewer rows read weights as they lie.
 FEWEST_ROWS, MOST_ROWS = 65, 512
 FEWEST_WEIGHTS = 1 << 17  # smaller ones are not copied either
 

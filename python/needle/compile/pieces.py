@@ -181,14 +181,12 @@ def _run(node: Node) -> Piece | None:
 def writes_at_the_end(typed: Any, output: int) -> bool:
     """Is a full output of a program with rows written when all reductions of the row are made, in
     the last pass over it? Then it may be the very memory of an input: no pass reads it later."""
-    known = 0  # passes that were made before a value of the instruction at hand
-    passes: list[int] = []
+    passes: list[int] = []  # over the row, that each instruction's value has to wait for
     for i in typed.instructions:
         before = max((passes[a] for a in i.args), default=0)
         passes.append(before + 1 if i.is_row_reduction else before)
-        known = max(known, passes[-1])
     return any(
-        i.name == "store" and i.detail == output and i.kind == FULL and passed == known
+        i.name == "store" and i.detail == output and i.kind == FULL and passed == max(passes)
         for i, passed in zip(typed.instructions, passes, strict=True)
     )
 

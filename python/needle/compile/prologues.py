@@ -20,28 +20,28 @@ from .epilogues import as_matrix
 from .fuse import Fusion
 from .graph import FlatValue, Graph, Node, Operand
 
-# Elements of a factor that does not stay in cache until the product reads it. Best ms of both calls
-# apart and of one, two threads of a Zen 4 with 32 MB of third-level cache; m x k x n:
+# A factor of so many elements does not stay in cache until the product reads it. Best ms of two
+# calls and of one, on two threads of a Zen 4 with 32 MB of third-level cache, for m x k x n:
 #
 #     relu           4096 x 384 x 16 0.33 and 0.33, 16384 x 256 x 16 1.85 and 1.03
 #     x s + b, relu  65536 x 64 x 64 4.35 and 3.43, 32768 x 384 x 64 12.2 and 10.1
 #     gelu           16384 x 256 x 16 3.53 and 2.63, 32768 x 384 x 64 16.5 and 14.3
 #
-# Apart, a program may be built in C, which is not done here. Against that, 16384 x 256 x 64: relu
-# 3.64 and 3.17, x s + b and relu 2.92 and 2.92, gelu 4.34 and 3.84, eight sums and products 3.96
-# and 3.96; 4096 x 384 x 64, all the same within 2 %.
+# As a call of its own, the program may be built in C, which is not done here. Compared with that,
+# 16384 x 256 x 64: relu 3.64 and 3.17, x s + b and relu 2.92 and 2.92, gelu 4.34 and 3.84, eight
+# sums and products 3.96 and 3.96; 4096 x 384 x 64: all the same within 2 %.
 MANY_ELEMENTS = 1 << 22
-# Of more columns the product takes longer than memory: 16384 x 256 x 512 22.0 and 21.1 ms, 8192 x
-# 1000 x 1024 81.6 and 81.9, and a device with tiles of columns would compute rows several times.
-# Below, it has no tiles.
+# With more columns the product takes longer than memory: 16384 x 256 x 512 22.0 and 21.1 ms, 8192 x
+# 1000 x 1024 81.6 and 81.9. A device that cuts columns into tiles would also compute rows several
+# times. With fewer columns, it has no tiles.
 FEWEST_COLUMNS, MOST_COLUMNS = 9, 512
-# Longer rows leave a tile few of them: 8192 x 1024 x 256 22.8 and 20.8 ms, 4096 x 4000 x 64 12.7
+# A tile has room for few longer rows: 8192 x 1024 x 256 22.8 and 20.8 ms, 4096 x 4000 x 64 12.7
 # and 13.7.
 LONGEST_ROW = 2048
 # A convolution sums up all channels at once, and a product blocks of at least so many. Batch norm
-# and relu before one of one tap, with what made its input, 32 x 56 x 56 x 64 to 64 channels: 8.98
-# and 6.99 ms, built in C 7.22 and 6.85. With 3 x 3 taps they are 3 % of the convolution (1.8 of 62
-# ms), which would compute the lines between its tiles twice.
+# and relu before a convolution of one tap, with the call that made their input, 32 x 56 x 56 x 64
+# to 64 channels: 8.98 and 6.99 ms, built in C 7.22 and 6.85. Before one of 3 x 3 taps they are 3 %
+# of its time (1.8 of 62 ms), and it would compute the lines between its tiles twice.
 MOST_CHANNELS = 256
 
 

@@ -122,7 +122,7 @@ def peaks(device: BackendDevice) -> tuple[float, float]:
     return 2 * n**3 / product, 2 * big.nbytes / copy
 
 
-TRIES = 20  # the best of 0.1 s: others may use the machine too
+TRIES = 20  # of which the best counts, since others may use the machine; 0.1 s in all
 
 
 def _seconds(run: Any) -> float:

@@ -26,7 +26,7 @@ REMEDY = (
 
 
 class Guard(NamedTuple):
-    """A comparison that came out some way: compare(slope n + shift, other) is `result`."""
+    """A comparison and how it came out: compare(slope * n + shift, other) is `result`."""
 
     compare: Callable[[Any, Any], bool]
     slope: int
@@ -47,7 +47,7 @@ def _is_user(depth: int = 2) -> bool:
 
 
 class Size(int):
-    """slope n + shift, for the n of a probe."""
+    """slope * n + shift, for the n of a probe."""
 
     slope: int
     shift: int

@@ -24,9 +24,9 @@ from .graph import RUN_KERNELS, Node
 from .memory import Plan
 
 HOT_SECONDS = 1.0  # a function that ran for so long is worth a second of compiling
-SHARE = 0.005  # of a call's time: kernels that together, if they are alike, take less stay so
+SHARE = 0.005  # of a call's time; kernels that take less, with all that are alike, are not built
 TRIALS = 5  # timed calls, of which the fastest counts
-MARGIN = 0.97  # built kernels must be at least so much faster
+MARGIN = 0.97  # of the time of a tile program: built kernels that take more are not used
 
 
 class RenderedCall(NamedTuple):

@@ -27,7 +27,7 @@ from .record import Draw, Handle, HostNumbers, Recorder, Recording
 from .state import Cell, State, Tracked, intercepted
 
 RESULT, DATA, GRADIENT, ESCAPED = "result", "data", "gradient", "escaped"
-MEMORY, WRITTEN = "memory", "written"  # in place: of a state, of an argument
+MEMORY, WRITTEN = "memory", "written"  # in place: all of a state, an argument
 lock = threading.RLock()  # one function is traced at a time
 if hasattr(os, "register_at_fork"):  # a child has no thread that would finish a trace
     os.register_at_fork(

@@ -7,7 +7,7 @@ from ..ops.loss import mean_cross_entropy
 from . import functional as F
 from .module import Module
 
-NO_ID = -(1 << 62)  # what a loss ignores that ignores nothing
+NO_ID = -(1 << 62)  # no class has it: a loss that ignores it ignores nothing
 
 
 class SoftmaxLoss(Module):

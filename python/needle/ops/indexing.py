@@ -30,6 +30,7 @@ class _Array:
 
 
 ARRAY = _Array()
+PLAIN_BOUNDS = frozenset({int, type(None)})  # types of a slice's start, stop and step
 Index = tuple[Any, ...]
 
 
@@ -57,11 +58,8 @@ def split_index(index: Any, x: Tensor) -> tuple[Index, list[Tensor]]:
 def _is_plain(entry: Any) -> bool:
     """An int, `...`, None, or a slice of ints: most indices, which hold no tensors."""
     if type(entry) is slice:
-        return NUMBERS.issuperset(map(type, (entry.start, entry.stop, entry.step)))
+        return PLAIN_BOUNDS.issuperset(map(type, (entry.start, entry.stop, entry.step)))
     return type(entry) is int or entry is None or entry is Ellipsis
-
-
-NUMBERS = frozenset({int, type(None)})
 
 
 def _bound(value: Any) -> Any:

@@ -53,7 +53,7 @@ class SGD(Optimizer):
     def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
         lr, decay, momentum = (group.tensor(x) for x in ("lr", "weight_decay", "momentum"))
         dampening = group["dampening"]
-        # With a number, the gain is 1 (which t is) at the first step: u = μ 0 + 1 g.
+        # PyTorch's dampening does not count at the first step, where u = g: the gain is 1, as t is.
         gain = 1 - momentum if dampening is None else where(equal(t, 1), t, 1 - dampening)
         return lr, decay, momentum, gain
 

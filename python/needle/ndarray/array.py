@@ -378,11 +378,9 @@ class NDArray(_native.ArrayBase):
     # Reductions and rearrangements -----------------------------------------------------------
 
     def _reduce(self, name: str, axis: Any, keepdims: bool) -> NDArray:
-        from . import functions
-
         if isinstance(axis, (tuple, list)) and not axis:
             raise ValueError(f"[{name}] expected an axis, got an empty sequence; use None for all.")
-        found: NDArray = functions.reduce(name, self, axis, keepdims)
+        found: NDArray = _functions().reduce(name, self, axis, keepdims)
         return found
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> NDArray:
@@ -395,10 +393,8 @@ class NDArray(_native.ArrayBase):
 
     def flip(self, axes: Any) -> NDArray:
         """A compact copy with some axes reversed."""
-        flipped = layout.normalize_axes(axes, self.ndim, "flip")
-        strides = tuple(-s if i in flipped else s for i, s in enumerate(self.strides))
-        last = sum((self.shape[i] - 1) * self.strides[i] for i in flipped)
-        return self._view(self.shape, strides, self.offset + last).copy()
+        view: NDArray = _functions().flip(self, axes)
+        return view.copy()
 
     def pad(self, axes: Sequence[tuple[int, int]]) -> NDArray:
         """Zeros around: one (before, after) pair per axis."""
@@ -406,11 +402,8 @@ class NDArray(_native.ArrayBase):
             len(axes) == self.ndim,
             f"[pad] expected one (before, after) pair per axis ({self.ndim}), got {axes}.",
         )
-        shape = tuple(n + left + right for n, (left, right) in zip(self.shape, axes, strict=True))
-        out = full(shape, 0, self.dtype, self.device)
-        inner = out.offset + sum(s * left for s, (left, _) in zip(out.strides, axes, strict=True))
-        self.device.mod.copy(out._view(self.shape, out.strides, inner), self)
-        return out
+        padded: NDArray = _functions().pad(self, axes)
+        return padded
 
 
 # An NDArray from its six parts, nothing checked.
@@ -484,22 +477,25 @@ def from_device(a: NDArray) -> np.ndarray[Any, Any]:
     return numpy_kernels.narrow(values) if a.dtype is bfloat16 else values
 
 
+def _functions() -> Any:
+    """NumPy's rules, which build on arrays: what the strict methods check first, and then call."""
+    from . import functions
+
+    return functions
+
+
 def _binary(name: str, a: Any, b: Any) -> NDArray:
     """An operator of two arrays of one shape, or an array and a number."""
-    from . import functions  # which build on arrays
-
     if isinstance(a, NDArray) and isinstance(b, NDArray) and a.shape != b.shape:
         raise ValueError(
             f"[{name}] expected equal shapes, got {a.shape} and {b.shape}; use broadcast_to first."
         )
-    found: NDArray = functions.binary(name, a, b)
+    found: NDArray = _functions().binary(name, a, b)
     return found
 
 
 def _unary(name: str, a: NDArray) -> NDArray:
-    from . import functions
-
-    found: NDArray = functions.unary(name, a)
+    found: NDArray = _functions().unary(name, a)
     return found
 
 

@@ -22,6 +22,7 @@ Array = np.ndarray[Any, Any]
 
 FLOATS = (float32, float64, float16, bfloat16)
 DEVICES = [d for d in ndl.all_devices() if d.enabled() and d != ndl.cpu_numpy()]
+on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 # The tiles of AMX, or those that a build with NEEDLE_WIDE makes from memory.
 TILES = next((s for s in ("amx", "wide-amx") if s in _native.instruction_sets()), None)

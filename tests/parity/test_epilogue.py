@@ -19,13 +19,12 @@ from .operands import (
     contiguous,
     mild,
     needs_amx,
+    on_devices,
     sliced,
     transposed,
     whole_memory,
 )
 from .test_threads_equal import assert_equal_for_all_threads
-
-on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 
 @program

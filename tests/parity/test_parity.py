@@ -28,6 +28,7 @@ from .operands import (
     contiguous,
     draw,
     on_both,
+    on_devices,
     specials,
     transposed,
 )
@@ -60,7 +61,6 @@ def binary_supports(name, dtype):
 
 UNARY_CASES = [(n, d) for n in UNARY for d in DTYPES if unary_supports(n, d)]
 BINARY_CASES = [(n, d) for n in BINARY for d in DTYPES if binary_supports(n, d)]
-on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 
 def result_dtype(name, dtype):

@@ -12,7 +12,6 @@ from needle import _native
 from needle.dtype import DTYPES, bool_, float32, float64
 
 from .operands import (
-    DEVICES,
     READABLE,
     WRITABLE,
     Spec,
@@ -23,11 +22,11 @@ from .operands import (
     mild,
     numbers,
     on_both,
+    on_devices,
     storage_of,
     whole_memory,
 )
 
-on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 KERNELS = ("conv", "conv_by_data", "conv_by_weight")
 
 

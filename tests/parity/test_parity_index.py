@@ -8,7 +8,6 @@ from needle.dtype import DTYPES, bool_, float32, float64, int64
 from needle.ndarray.array import make_view
 
 from .operands import (
-    DEVICES,
     FLOATS,
     READABLE,
     SHAPES,
@@ -22,12 +21,11 @@ from .operands import (
     epsilon,
     mild,
     on_both,
+    on_devices,
     sliced,
     transposed,
     whole_memory,
 )
-
-on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 
 def positions(shape, size, seed=0):

@@ -30,13 +30,12 @@ from .operands import (
     needs_amx,
     numbers,
     on_both,
+    on_devices,
     sliced,
     storage_of,
     transposed,
     whole_memory,
 )
-
-on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 MATRICES = [
     ((1, 1), (1, 1)), ((2, 3), (3, 4)), ((5, 1), (1, 7)), ((1, 9), (9, 1)), ((17, 33), (33, 9)),

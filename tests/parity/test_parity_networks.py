@@ -11,7 +11,6 @@ from needle.ndarray import sequence
 from needle.ndarray.sequence import CELLS
 
 from .operands import (
-    DEVICES,
     FLOATS,
     READABLE,
     WRITABLE,
@@ -22,10 +21,10 @@ from .operands import (
     draw,
     epsilon,
     numbers,
+    on_devices,
     whole_memory,
 )
 
-on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 in_floats = pytest.mark.parametrize("dtype", FLOATS, ids=str)
 
 

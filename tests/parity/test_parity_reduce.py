@@ -6,7 +6,6 @@ import pytest
 from needle.dtype import DTYPES, bool_, float16, float32, int64, summed
 
 from .operands import (
-    DEVICES,
     FLOATS,
     READABLE,
     SIZES,
@@ -20,10 +19,9 @@ from .operands import (
     mild,
     numbers,
     on_both,
+    on_devices,
     storage_of,
 )
-
-on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 REDUCED = [
     ((), ()), ((1,), (0,)), ((0,), (0,)), ((0, 3), (0,)), ((0, 3), (1,)), ((5,), (0,)),

@@ -14,7 +14,6 @@ from needle.dtype import DTYPES, bfloat16, bool_, float16, float32, float64, int
 from needle.ndarray import functions as F
 
 from .operands import (
-    DEVICES,
     READABLE,
     WRITABLE,
     Spec,
@@ -23,11 +22,10 @@ from .operands import (
     epsilon,
     mild,
     numbers,
+    on_devices,
     transposed,
     whole_memory,
 )
-
-on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 # Around the size of a tile (512 or 1024 elements) and of what is kept between phases.
 LENGTHS = (0, 1, 2, 10, 15, 16, 17, 100, 127, 129, 384, 511, 513, 1000, 1024, 1025, 3001)

@@ -13,11 +13,9 @@ from needle.backend.program import ProgramError, Scalar, Symbol, program
 from needle.dtype import bool_, float16, float32, float64, int32, int64
 from needle.ndarray import functions as F
 
-from .operands import DEVICES, READABLE, WRITABLE, Spec, blank, contiguous, mild, transposed
+from .operands import READABLE, WRITABLE, Spec, blank, contiguous, mild, on_devices, transposed
 from .test_program import Code, assert_close, run_on_both
 from .test_threads_equal import assert_equal_for_all_threads
-
-on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 SEEDS = (0, 7, 2**40 + 3, 2**64 - 1)
 OFFSETS = (0, 1, 2, 3, 6, 2**34 - 5, 2**50 + 1)  # also where a counter's upper word begins

@@ -19,14 +19,13 @@ from .operands import (
     contiguous,
     mild,
     needs_amx,
+    on_devices,
     sliced,
     transposed,
     whole_memory,
 )
 from .test_epilogue import SIDES, bias_relu, kept_and_positive, softmax_rows
 from .test_threads_equal import assert_equal_for_all_threads
-
-on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
 
 @program

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..backend.instructions import TypedProgram
-from ..ndarray.layout import Shape, broadcast_shapes
+from ..ndarray.layout import Shape, broadcast_shapes, effective_strides
 
 GRAIN = 32768  # elements in one piece of the thread pool's work
 # With column sums, as in the native machine: elements in a piece, and how many pieces there are.
@@ -124,8 +124,7 @@ def space_of(typed: TypedProgram, outs: Sequence[Any], ins: Sequence[Any], inner
 def _spread(x: Any, shape: Shape) -> list[int]:
     """The strides of an operand that is broadcast to a shape."""
     missing = len(shape) - len(x.shape)
-    own = [0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True)]
-    return [0] * missing + own
+    return [0] * missing + [*effective_strides(x.shape, x.strides)]
 
 
 def _merged(shape: Sequence[int], strides: Sequence[Any]) -> tuple[Shape, list[Shape]]:

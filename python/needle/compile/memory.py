@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..backend import default_device
+from ..ndarray.layout import effective_strides
 from .graph import COMPUTED, RUN_KERNELS, FlatValue, Graph, Node, Operand, whole
 from .pieces import writes_at_the_end
 
@@ -212,8 +213,7 @@ def may_overwrite(node: Node, out: Operand, value: FlatValue) -> bool:
 
 
 def _layout(x: Operand) -> tuple[object, ...]:
-    steps = tuple(0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True))
-    return x.shape, steps, x.offset, x.dtype
+    return x.shape, effective_strides(x.shape, x.strides), x.offset, x.dtype
 
 
 # Slots and the arena -----------------------------------------------------------------------------

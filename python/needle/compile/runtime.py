@@ -10,6 +10,7 @@ from .._native import Sequence
 from ..backend import cpu
 from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
+from ..ndarray.layout import effective_strides
 from . import breaks, loops
 from .binding import Binding
 from .epilogues import epilogues
@@ -133,8 +134,8 @@ def _home(output: Output) -> Home | None:
     if output.kind != DATA or state is None or len(state.cells) != 1:
         return None
     real, new = layout_of(state.arrays[0]), output.operand
-    steps = tuple(0 if n == 1 else s for n, s in zip(new.shape, new.strides, strict=True))
-    here = Layout(new.shape, steps, new.offset, new.value.size, new.dtype, output.device.name)
+    strides = effective_strides(new.shape, new.strides)
+    here = Layout(new.shape, strides, new.offset, new.value.size, new.dtype, output.device.name)
     return Home(state.value, must=False) if real == here and new.is_whole() else None
 
 

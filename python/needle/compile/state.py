@@ -18,7 +18,7 @@ from .. import _native, autograd
 from ..autograd import Value
 from ..dtype import DType
 from ..ndarray.array import NDArray, make_view
-from ..ndarray.layout import compact_strides
+from ..ndarray.layout import compact_strides, effective_strides
 from ..ndarray.select import has_overlap
 from .errors import TraceError
 from .graph import STATE
@@ -59,7 +59,7 @@ class Layout(NamedTuple):
     """What the program takes for granted about an array."""
 
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    strides: tuple[int, ...]  # effective ones
     offset: int
     size: int  # of its memory
     dtype: DType
@@ -67,8 +67,8 @@ class Layout(NamedTuple):
 
 
 def layout_of(a: NDArray) -> Layout:
-    """An axis of size 1 has no step: every stride means the same there."""
-    strides = tuple(0 if n == 1 else s for n, s in zip(a.shape, a.strides, strict=True))
+    """How an array lies in memory."""
+    strides = effective_strides(a.shape, a.strides)
     return Layout(a.shape, strides, a.offset, a._handle.size, a.dtype, a.device.name)
 
 

@@ -69,6 +69,15 @@ def is_row_major(shape: Shape, strides: Shape) -> bool:
     return True
 
 
+def effective_strides(shape: Shape, strides: Shape) -> Shape:
+    """The strides, with 0 for axes of size 1, where every stride means the same.
+
+    >>> effective_strides((2, 1, 3), (3, 7, 1))
+    (3, 0, 1)
+    """
+    return tuple([0 if n == 1 else s for n, s in zip(shape, strides, strict=True)])
+
+
 def dense_strides(shape: Shape, strides: Shape) -> Shape | None:
     """The strides themselves if they show memory without gaps in another order, else None.
 

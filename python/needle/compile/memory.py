@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..backend import default_device
+from ..backend import BackendDevice, default_device
 from ..ndarray.layout import effective_strides
 from .graph import COMPUTED, RUN_KERNELS, FlatValue, Graph, Node, Operand, whole
 from .pieces import writes_at_the_end
@@ -88,7 +88,7 @@ def _find_roots(nodes: list[Node], inputs: list[FlatValue]) -> dict[FlatValue, F
 # Copies ------------------------------------------------------------------------------------------
 
 
-def copy_of(graph: Graph, source: Operand, node: Node | None = None, device: object = None) -> Node:
+def copy_of(graph: Graph, source: Operand, device: BackendDevice, line: str = "") -> Node:
     """A call that copies an operand into a new value, with the same layout if it is whole."""
     if source.is_whole():
         value = graph.new_value(source.value.size, source.dtype)
@@ -96,8 +96,7 @@ def copy_of(graph: Graph, source: Operand, node: Node | None = None, device: obj
     else:
         value = graph.new_value(math.prod(source.shape), source.dtype)
         out = whole(value, source.shape)
-    where = node.device if node is not None else device
-    return Node("copy", (out, source), (out,), where, source=node.source if node else "")  # type: ignore[arg-type]
+    return Node("copy", (out, source), (out,), device, source=line)
 
 
 def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
@@ -119,7 +118,7 @@ def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
                 continue
             is_outside = former.kind != COMPUTED and former not in in_place
             if is_outside or former in continued or last[former] > i:
-                made = copy_of(graph, whole(former), node)
+                made = copy_of(graph, whole(former), node.device, node.source)
                 nodes.append(made)
                 former = made.outs[0].value
             continued.add(former)
@@ -174,15 +173,15 @@ def _with_result_copies(
         device = nodes[first[root]].device if root in first else _any_device(nodes)
         source = result
         if home is not None and root.kind != COMPUTED:
-            early.append(copy_of(graph, source, device=device))
+            early.append(copy_of(graph, source, device))
             source = early[-1].outs[0]
-        made = copy_of(graph, source, device=device)
+        made = copy_of(graph, source, device)
         (early if home is None else late).append(made)
         results[i] = made.outs[0]
     return nodes + early + late, results
 
 
-def _any_device(nodes: list[Node]) -> object:
+def _any_device(nodes: list[Node]) -> BackendDevice:
     return nodes[0].device if nodes else default_device()
 
 

@@ -170,7 +170,7 @@ class Binding:
         self.new_outputs: list[tuple[int, int]] = []  # output, slot
         outputs = zip(self.trace.outputs, self.plan.result_slots, strict=True)
         for i, (output, slot) in enumerate(outputs):
-            if output.kind == DATA and output.home:
+            if output.kind == DATA and output.has_home:
                 known = places[output.target]
                 state = next(k for k, group in enumerate(self.known.groups) if known in group)
                 is_read = self.state_slots[state][0] is not None

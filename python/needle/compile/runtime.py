@@ -55,7 +55,7 @@ class Program:
         self.graph = loops.planned(graph)
         self.plan = plan_memory(self.graph, self.homes)
         for output, home in zip(trace.outputs, self.homes, strict=True):
-            output.home = home is not None
+            output.has_home = home is not None
         self._bind = Binding(self.plan, trace, self.graph.constants, self.panels)
         self._calls = compile_calls(self.plan)
 

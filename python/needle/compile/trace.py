@@ -66,7 +66,7 @@ class Output:
     is_freed: bool = False  # has a backward pass taken its history apart?
     given_as: tuple[int, ...] = ()  # the positions of results that are this gradient (GRADIENT)
     state: State | None = None  # what it replaces (DATA)
-    home: bool = False  # may it be computed in that memory?
+    has_home: bool = False  # may it be computed in that memory?
 
 
 @dataclass

@@ -162,12 +162,14 @@ class Binding:
     def _find_result_slots(self) -> None:
         """Sort the outputs by the memory that they may get: what they replace, or only new."""
         places = {cell: i for i, cell in enumerate(self.known.cells)}
-        self.home_outputs: list[int] = []  # that replace data of state, and of each:
-        self.homes: list[tuple[int, int, int]] = []  # slot, known, references to its memory
-        self.gradient_outputs: list[int] = []  # that replace a gradient of state, and of each:
-        self.gradient_homes: list[tuple[int, Any]] = []  # slot, whose gradient it is
-        self.last_gradients: list[Any] = []  # what the last call gave
-        self.new_outputs: list[tuple[int, int]] = []  # output, slot
+        self.home_outputs: list[int] = []  # those that replace a tensor's data, and of each:
+        # its slot, which known array it replaces, and how many refer to that one's memory if
+        # nobody else does
+        self.homes: list[tuple[int, int, int]] = []
+        self.gradient_outputs: list[int] = []  # those that replace a gradient, and of each:
+        self.gradient_homes: list[tuple[int, Any]] = []  # its slot, and whose gradient it is
+        self.last_gradients: list[Any] = []  # and the gradient that the last call gave
+        self.new_outputs: list[tuple[int, int]] = []  # the others, with their slots
         outputs = zip(self.trace.outputs, self.plan.result_slots, strict=True)
         for i, (output, slot) in enumerate(outputs):
             if output.kind == DATA and output.has_home:
@@ -175,13 +177,13 @@ class Binding:
                 state = next(k for k, group in enumerate(self.known.groups) if known in group)
                 is_read = self.state_slots[state][0] is not None
                 self.home_outputs.append(i)
-                # The array has it, and if it is read, the template and the buffers of the call.
+                # The array itself refers to it; if it is read, so do the template and the buffers.
                 self.homes.append((slot, known, 3 if is_read else 1))
             elif output.kind == GRADIENT and isinstance(output.target, Cell):
                 self.gradient_outputs.append(i)
                 self.gradient_homes.append((slot, output.target.owner))
                 self.last_gradients.append(None)
-            elif output.kind != MEMORY:  # which is computed in the state's slot
+            elif output.kind != MEMORY:  # whose slot is that of the state
                 self.new_outputs.append((i, slot))
 
     def outputs(self, buffers: list[Any]) -> list[tuple[int, Any]]:

@@ -125,6 +125,27 @@ def test_rows_of_all_lengths(device, dtype, length):
             assert_close(results, f"{rows}x{length}", 400 if length < 3 else 64)
 
 
+@on_devices
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("dtype", [float32, float64, float16])
+def test_rows_that_lie_across(device, dtype, length):
+    """Operands whose rows are next to each other in memory, element by element."""
+    layouts = (transposed, contiguous, contiguous, transposed)
+    for rows in (1, 15, 64, 300) if length < 1000 else (70,):
+        shape, about = (rows, length), f"{rows}x{length}"
+        x = Spec(mild(dtype, shape), dtype, transposed)
+        label = Spec(np.arange(rows).reshape(rows, 1) * 7 % max(length, 1), int64)
+        scale = Spec(np.array(0.5, dtype.storage), dtype)
+        weight, bias = (Spec(mild(dtype, (length,), s), dtype) for s in (1, 2))
+        assert_close(run_on_both(device, softmax, [x], shape, 1, layouts), about)
+        if length:
+            results = run_on_both(device, layer_norm, [x, weight, bias], shape, 1, layouts)
+            assert_close(results, about, 400 if length < 3 else 64)
+            assert_close(run_on_both(device, cross_entropy, [x, label], shape, 1), about, 64)
+        inputs = [x, label, scale]
+        assert_close(run_on_both(device, one_hot_difference, inputs, shape, 1, layouts), about)
+
+
 @program
 def clips(x: Symbol, low: Symbol, high: Symbol, row: Row) -> tuple[Symbol, ...]:
     return (

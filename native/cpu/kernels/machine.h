@@ -3,6 +3,8 @@
 // Full values are tiles of rows x cols elements, where the rows are those of the program, side by
 // side. Row values are vectors with one element per row; full instructions take them, and scalars,
 // as runs of copies, row by row. Short rows are taken together, and row values spread over a tile.
+// Where rows lie across memory, tiles are upright, cols x rows: a line has one element of every
+// row, and row values are a line that full instructions take again and again.
 #pragma once
 
 #include <cstddef>
@@ -66,8 +68,10 @@ class Machine {
  public:
   // For tiles of up to `rows` rows; `kept` elements of a tile's rows are kept between phases (0:
   // computed again). `row_length` is the program's own.
-  Machine(const TileProgram& program, int64_t rows, int64_t kept, int64_t row_length)
+  Machine(const TileProgram& program, int64_t rows, int64_t kept, int64_t row_length,
+          bool is_upright = false)
       : p_(program),
+        is_upright_(is_upright),
         max_rows_(rows),
         kept_bytes_(kept * 8),
         row_length_(row_length),
@@ -299,10 +303,13 @@ class Machine {
   }
 
   void reduce_rows(const Instruction& i, int n) {
-    const RowReduction& reduction = row_reduction(i);
+    const RowReduction& by = row_reduction(i);
     const void* const x = values_[i.args[0]].at;
-    if (i.n_args == 1) return reduction.add(values_[n].total, x, rows_, size_ / rows_);
-    reduction.add_products(values_[n].total, x, values_[i.args[1]].at, rows_, size_ / rows_);
+    if (i.n_args == 1) {
+      return (is_upright_ ? by.add_upright : by.add)(values_[n].total, x, rows_, size_ / rows_);
+    }
+    const auto add = is_upright_ ? by.add_upright_products : by.add_products;
+    add(values_[n].total, x, values_[i.args[1]].at, rows_, size_ / rows_);
   }
 
   void sum_columns(const Instruction& i, char* to) {
@@ -312,7 +319,8 @@ class Machine {
     sum.add_products(to, x, values_[i.args[1]].at, rows_, size_ / rows_);
   }
 
-  // An elementwise instruction on the chunk: at once, or row by row where it takes a row value.
+  // An elementwise instruction on the chunk: at once, or row by row (line by line of an upright
+  // tile) where it takes a row value.
   void apply(const Instruction& i, const Held& result) {
     Input in[3];
     bool by_rows = false;
@@ -322,6 +330,9 @@ class Machine {
         in[k] = {value.at, kRun};
       } else if (value.kind == ValueKind::scalar) {
         in[k] = {value.spread, 0};
+      } else if (is_upright_) {
+        in[k] = {value.at, kRun};
+        by_rows = size_ > rows_;
       } else if (size_ < kShortRow * rows_) {
         in[k] = {repeated(value, size_ / rows_), kRun};
       } else {
@@ -334,12 +345,13 @@ class Machine {
   }
 
   [[gnu::noinline]] void apply_by_rows(const Instruction& i, const Held& result, Input* in) {
-    const int64_t length = size_ / rows_;
-    for (int64_t r = 0; r < rows_; ++r) {
+    const int64_t length = is_upright_ ? rows_ : size_ / rows_;
+    for (int64_t r = 0; r < size_ / length; ++r) {
       result.operation(result.at + r * length * result.item, in, length);
       for (int k = 0; k < i.n_args; ++k) {
         const Held& value = values_[i.args[k]];
-        if (value.kind == ValueKind::scalar) continue;
+        if (value.kind < ValueKind::full && (is_upright_ || value.kind == ValueKind::scalar))
+          continue;
         const int64_t moved = (value.kind == ValueKind::full ? length : kRun) * value.item;
         in[k].at = static_cast<const char*>(in[k].at) + moved;
       }
@@ -398,9 +410,10 @@ class Machine {
     for (int64_t c = 0; c < length; ++c) positions[c] = chunk.start + c;
     const StoreTileFn put =
         kStore[static_cast<int>(ComputeType::i64)].as[static_cast<int>(native_dtype(i.type))];
-    const int64_t bytes = length * compute_size(i.type);
+    const int64_t item = compute_size(i.type);
     for (int64_t r = 0; r < rows_; ++r) {
-      put(slots_[i.slot] + r * bytes, {0, 1}, positions, {1, length});
+      char* const to = slots_[i.slot] + r * (is_upright_ ? 1 : length) * item;
+      put(to, {0, is_upright_ ? rows_ : 1}, positions, {1, length});
     }
     return slots_[i.slot];
   }
@@ -426,7 +439,8 @@ class Machine {
                                ? reinterpret_cast<const int32_t*>(values_[index].at)[r]
                                : reinterpret_cast<const int64_t*>(values_[index].at)[r];
     const int64_t length = size_ / rows_, at = in_row - chunk.start;
-    return at >= 0 && at < length ? r * length + at : -1;
+    if (at < 0 || at >= length) return -1;
+    return is_upright_ ? at * rows_ + r : r * length + at;
   }
 
   void gather(const Instruction& i, int n, const Chunk& chunk) {
@@ -452,6 +466,7 @@ class Machine {
   }
 
   const TileProgram& p_;
+  const bool is_upright_;
   const int64_t max_rows_, kept_bytes_, row_length_;
   Scratch<32768> memory_;
   char* free_;

@@ -57,11 +57,16 @@ extern const OpRow kBinary[];
 extern const PairRow kPair[];  // by pair_number() of program.h, and kClipPair
 extern const OpFn kSelect[4];  // in[0] (bool) ? in[1] : in[2], by log2 of the element's size
 
-// tile_reduce.cc. A row's total is at most 8 bytes wide. Sums of floats also take products.
+// tile_reduce.cc. A row's total is at most 8 bytes wide. Sums of floats also take products. Of an
+// upright tile, (cols, rows), elements of all rows are added at once.
 struct RowReduction {
+  using Add = void (*)(void* totals, const void* tile, int64_t rows, int64_t cols);
+  using AddProducts = void (*)(void* totals, const void* a, const void* b, int64_t rows,
+                               int64_t cols);
+
   void (*start)(void* totals, int64_t rows);
-  void (*add)(void* totals, const void* tile, int64_t rows, int64_t cols);
-  void (*add_products)(void* totals, const void* a, const void* b, int64_t rows, int64_t cols);
+  Add add, add_upright;
+  AddProducts add_products, add_upright_products;
   void (*finish)(void* out, const void* totals, int64_t rows);
 };
 struct RowReductionRow {

@@ -35,6 +35,28 @@ void add_row_products(void* totals, const void* a, const void* b, int64_t rows, 
 }
 
 template <class Op, class T>
+void add_upright(void* totals, const void* tile, int64_t rows, int64_t cols) {
+  auto* const total = static_cast<TotalOf<Op, T>*>(totals);
+  const T* x = static_cast<const T*>(tile);
+  for (int64_t i = 0; i < cols; ++i, x += rows) {
+#pragma GCC ivdep
+    for (int64_t r = 0; r < rows; ++r) {
+      total[r] = Op::apply(total[r], static_cast<TotalOf<Op, T>>(x[r]));
+    }
+  }
+}
+
+template <class T>
+void add_upright_products(void* totals, const void* a, const void* b, int64_t rows, int64_t cols) {
+  auto* const total = static_cast<TotalOf<Sum, T>*>(totals);
+  const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
+  for (int64_t i = 0; i < cols; ++i, x += rows, y += rows) {
+#pragma GCC ivdep
+    for (int64_t r = 0; r < rows; ++r) total[r] += static_cast<TotalOf<Sum, T>>(x[r] * y[r]);
+  }
+}
+
+template <class Op, class T>
 void finish_rows(void* out, const void* totals, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r) {
     static_cast<T*>(out)[r] = static_cast<T>(static_cast<const TotalOf<Op, T>*>(totals)[r]);
@@ -58,14 +80,23 @@ void multiply_rows(void* totals, const void* tile, int64_t rows, int64_t cols) {
 
 template <class Op, class T>
 constexpr RowReduction row_reduction() {
-  RowReduction row = {start_rows<Op, T>, add_rows<Op, T>, nullptr, finish_rows<Op, T>};
-  if constexpr (is_same<Op, Sum> && is_floating<T>) row.add_products = add_row_products<T>;
+  RowReduction row = {};
+  row.start = start_rows<Op, T>;
+  row.add = add_rows<Op, T>;
+  row.add_upright = add_upright<Op, T>;
+  row.finish = finish_rows<Op, T>;
+  if constexpr (is_same<Op, Sum> && is_floating<T>) {
+    row.add_products = add_row_products<T>;
+    row.add_upright_products = add_upright_products<T>;
+  }
   return row;
 }
 
 template <class T>
 constexpr RowReduction row_product() {
-  return {start_rows<WideProd, T>, multiply_rows<T>, nullptr, finish_rows<WideProd, T>};
+  RowReduction row = row_reduction<WideProd, T>();
+  row.add = multiply_rows<T>;
+  return row;
 }
 
 template <class Op>

@@ -9,7 +9,7 @@ from .. import _native
 from ..backend.program import Program, ProgramError, TypedProgram
 from ..dtype import DType
 from . import layout
-from .array import NDArray, empty, empty_like, make_view
+from .array import NDArray, empty_like, make_view
 from .bridge import array_function
 from .layout import Shape
 from .movement import same_device
@@ -34,10 +34,8 @@ def run(program: Program, *arrays: NDArray, axes: Shape = ()) -> Any:
     shapes, dtypes = tuple([a.shape for a in arrays]), tuple([a.dtype for a in arrays])
     typed, forms, order = find(program, shapes, dtypes, axes)
     outs = tuple([empty_like(shape, dtype, device, *arrays) for shape, dtype in forms])
-    if order is None:
-        device.mod.run(typed, outs, arrays, len(axes))
-    else:
-        _run_turned(typed, outs, arrays, order, len(axes))
+    turned = (outs, arrays) if order is None else [_turned(x, order) for x in (outs, arrays)]
+    device.mod.run(typed, *turned, len(axes))
     return outs[0] if len(outs) == 1 else outs
 
 
@@ -68,32 +66,14 @@ def _form_of_run(
     return typed, forms, (*kept, *axes) if axes and axes[0] != len(kept) else None
 
 
-def _run_turned(
-    typed: TypedProgram, outs: Arrays, arrays: Arrays, order: Shape, inner: int
-) -> None:
-    device = outs[0].device
-    views = [_turned(a, order) for a in (*outs, *arrays)]
-    near = [empty(v.shape, v.dtype, device) if _lies_across(v) else v for v in views]
-    for view, own in zip(views[len(outs) :], near[len(outs) :], strict=True):
-        if own is not view:
-            device.mod.copy(own, view)
-    device.mod.run(typed, near[: len(outs)], near[len(outs) :], inner)
-    for view, own in zip(views[: len(outs)], near, strict=False):
-        if own is not view:
-            device.mod.copy(view, own)
+def _turned(arrays: Arrays, order: Shape) -> Arrays:
+    """Views with the axes in another order, after axes of size 1 in front."""
+    return tuple([_turned_view(a, order) if a.ndim else a for a in arrays])
 
 
-def _lies_across(a: NDArray) -> bool:
-    """Do the elements of a row lie far apart? Then two transposed copies take less time than passes
-    over such rows: softmax over the first axis of 1024 x 1024 took 4.9 ms, and takes 1.6."""
-    return a.size >= 1 << 14 and a.shape[-1] > 1 and a.strides[-1] not in (0, 1)
-
-
-def _turned(a: NDArray, order: Shape) -> NDArray:
-    """The axes in another order, after axes of size 1 in front, as a view."""
+def _turned_view(a: NDArray, order: Shape) -> NDArray:
     missing = len(order) - a.ndim
-    shape, strides = (1,) * missing + a.shape, (0,) * missing + a.strides
-    if missing == len(order):
-        return a
-    shape, strides = (layout.permuted(v, order) for v in (shape, strides))
+    shape, strides = (
+        layout.permuted((n,) * missing + v, order) for n, v in ((1, a.shape), (0, a.strides))
+    )
     return make_view(shape, strides, a.offset, a.dtype, a.device, a._handle)

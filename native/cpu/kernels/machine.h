@@ -52,6 +52,40 @@ inline void prefetch_operand(const Chunk& next, int k, int64_t item) {
   }
 }
 
+// Calls body(T) with a compute type.
+template <class F>
+void with_type(ComputeType type, const F& body) {
+  switch (type) {
+    case ComputeType::f32: return body(float{});
+    case ComputeType::f64: return body(double{});
+    case ComputeType::i32: return body(int32_t{});
+    case ComputeType::i64: return body(int64_t{});
+    case ComputeType::b8: return body(uint8_t{});
+  }
+}
+
+// Lines of an upright tile: `index` has a number for each row, and of a line those rows count that
+// have its own. No jumps, which could not be foreseen.
+template <class T, class I>
+void pick_from_lines(T* to, const T* lines, const I* index, int64_t first, Block block) {
+  for (int64_t line = 0; line < block.rows; ++line, lines += block.cols) {
+    const I own = static_cast<I>(first + line);
+#pragma GCC ivdep
+    for (int64_t r = 0; r < block.cols; ++r) to[r] = index[r] == own ? lines[r] : to[r];
+  }
+}
+
+template <class T, class I>
+void add_to_lines(T* lines, const T* added, const I* index, int64_t first, Block block) {
+  for (int64_t line = 0; line < block.rows; ++line, lines += block.cols) {
+    const I own = static_cast<I>(first + line);
+#pragma GCC ivdep
+    for (int64_t r = 0; r < block.cols; ++r) {
+      lines[r] = index[r] == own ? static_cast<T>(lines[r] + added[r]) : lines[r];
+    }
+  }
+}
+
 // What the machine knows of an instruction's value: one line of the cache.
 struct alignas(64) Held {
   char* at;        // its elements, for full values those of this chunk
@@ -433,36 +467,50 @@ class Machine {
     }
   }
 
-  // Where a row value points to in this chunk's part of row r, or -1.
-  int64_t place(int index, int64_t r, const Chunk& chunk) const {
-    const int64_t in_row = p_.code[index].type == ComputeType::i32
-                               ? reinterpret_cast<const int32_t*>(values_[index].at)[r]
-                               : reinterpret_cast<const int64_t*>(values_[index].at)[r];
-    const int64_t length = size_ / rows_, at = in_row - chunk.start;
-    if (at < 0 || at >= length) return -1;
-    return is_upright_ ? at * rows_ + r : r * length + at;
+  // Calls body(T, the row value `index`, of 4 or 8 bytes) with a compute type.
+  template <class F>
+  void with_index(ComputeType type, int index, const F& body) const {
+    const char* const at = values_[index].at;
+    with_type(type, [&](auto item) {
+      if (p_.code[index].type == ComputeType::i32) {
+        return body(item, reinterpret_cast<const int32_t*>(at));
+      }
+      body(item, reinterpret_cast<const int64_t*>(at));
+    });
+  }
+
+  // Calls body(row, element of the tile) where a row's index points into this chunk.
+  template <class I, class F>
+  void for_each_place(const I* index, int64_t start, const F& body) const {
+    const int64_t length = size_ / rows_;
+    for (int64_t r = 0; r < rows_; ++r) {
+      const int64_t at = static_cast<int64_t>(index[r]) - start;
+      if (at >= 0 && at < length) body(r, r * length + at);
+    }
   }
 
   void gather(const Instruction& i, int n, const Chunk& chunk) {
-    const int64_t item = compute_size(i.type);
-    for (int64_t r = 0; r < rows_; ++r) {
-      const int64_t at = place(i.args[1], r, chunk);
-      if (at < 0) continue;
-      __builtin_memcpy(values_[n].at + r * item, values_[i.args[0]].at + at * item,
-                       static_cast<size_t>(item));
-    }
+    with_index(i.type, i.args[1], [&](auto item, const auto* index) {
+      using T = decltype(item);
+      const T* const from = reinterpret_cast<const T*>(values_[i.args[0]].at);
+      T* const to = reinterpret_cast<T*>(values_[n].at);
+      if (is_upright_) return pick_from_lines(to, from, index, chunk.start, chunk.block);
+      for_each_place(index, chunk.start, [=](int64_t r, int64_t at) { to[r] = from[at]; });
+    });
   }
 
-  void add_at(const Instruction& i, char* to, const Chunk& chunk) {
-    const char* const from = values_[i.args[0]].at;
-    const int64_t item = compute_size(i.type);
-    if (to != from) __builtin_memcpy(to, from, static_cast<size_t>(size_ * item));
-    for (int64_t r = 0; r < rows_; ++r) {
-      const int64_t at = place(i.args[1], r, chunk);
-      if (at < 0) continue;
-      const Input in[] = {{to + at * item, kRun}, {values_[i.args[2]].at + r * item, kRun}};
-      kBinary[static_cast<int>(BinaryOp::add)].of[static_cast<int>(i.type)](to + at * item, in, 1);
-    }
+  void add_at(const Instruction& i, char* result, const Chunk& chunk) {
+    const char* const given = values_[i.args[0]].at;
+    const size_t bytes = static_cast<size_t>(size_ * compute_size(i.type));
+    if (result != given) __builtin_memcpy(result, given, bytes);
+    with_index(i.type, i.args[1], [&](auto item, const auto* index) {
+      using T = decltype(item);
+      const T* const added = reinterpret_cast<const T*>(values_[i.args[2]].at);
+      T* const to = reinterpret_cast<T*>(result);
+      if (is_upright_) return add_to_lines(to, added, index, chunk.start, chunk.block);
+      for_each_place(index, chunk.start,
+                     [=](int64_t r, int64_t at) { to[at] = static_cast<T>(to[at] + added[r]); });
+    });
   }
 
   const TileProgram& p_;

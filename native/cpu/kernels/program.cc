@@ -224,7 +224,8 @@ class RowRun {
     } else if (lies_across()) {
       is_upright_ = p_.columns.count == 0 && !p_.is_random;
       rows_ = max_of(1, lesser(outer_.cols(), is_upright_ ? upright_rows() : kLineRows));
-      chunk_ = {1, max_of(1, lesser(length_, capacity / rows_))};
+      const int64_t room = is_upright_ ? kTileBytes / widest_full() : capacity;
+      chunk_ = {1, max_of(1, lesser(length_, room / rows_))};
     } else {
       chunk_ = {1, max_of(1, lesser(length_, capacity))};
       rows_ = max_of(1, lesser(outer_.cols(), capacity / chunk_.cols));
@@ -235,6 +236,16 @@ class RowRun {
     }
     const int64_t kept = rows_ * length_;
     kept_ = p_.n_kept * kept * p_.widest <= kKeptBytes ? kept : 0;
+  }
+
+  // Bytes of the widest compute type of what an upright tile holds: row values are lines apart.
+  int64_t widest_full() const {
+    int64_t widest = 4;
+    for (int n = 0; n < p_.count; ++n) {
+      const Instruction& i = p_.code[n];
+      if (i.kind == ValueKind::full) widest = max_of(widest, compute_size(i.type));
+    }
+    return widest;
   }
 
   // Lines are long, so that calls for each cost little, but their rows should be kept. Softmax over

@@ -134,13 +134,17 @@ def test_attention_layouts(device, dtype):
     for layout in range(len(WRITABLE)):
         causal, mask = layout % 2 == 1, MASKS[layout % len(MASKS)]
         check_attention(device, dtype, (70, 133, 9, 17), mask, causal, layout)
+        check_attention(device, dtype, (1, 301, 37, 70), mask, causal, layout)
 
 
 @on_devices
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_masks(device, mask, causal):
-    for sizes in ((1, 1, 1, 1), (5, 9, 4, 3), (64, 128, 16, 16), (130, 65, 8, 24)):
+    for sizes in (
+        (1, 1, 1, 1), (1, 128, 64, 64), (1, 259, 5, 33), (5, 9, 4, 3), (64, 128, 16, 16),
+        (130, 65, 8, 24),
+    ):  # fmt: skip
         check_attention(device, float32, sizes, mask, causal)
 
 
@@ -162,7 +166,18 @@ def test_attention_of_any_size(device, seed):
 
 
 @on_devices
-@pytest.mark.parametrize("sizes", [(0, 5, 4, 3), (3, 0, 4, 3), (3, 5, 0, 3), (3, 5, 4, 0)])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (0, 5, 4, 3),
+        (3, 0, 4, 3),
+        (3, 5, 0, 3),
+        (3, 5, 4, 0),
+        (1, 0, 4, 3),
+        (1, 5, 0, 3),
+        (1, 5, 4, 0),
+    ],
+)
 def test_attention_of_nothing(device, sizes):
     check_attention(device, float32, sizes)
     check_attention(device, float32, sizes, "bool", True, batch=(0, 2))

@@ -4,6 +4,7 @@
 // score so far is subtracted from all, and what was summed before is scaled when it grows. Backward
 // makes the tiles again from the rows' logarithms of sums. Blocks of keys that no query of a block
 // sees (causal) are not visited.
+#include "attention_query.h"
 #include "attention_tiles.h"
 
 namespace needle {
@@ -48,6 +49,11 @@ class Forward {
       : scores_(in), out_(out), log_sums_(log_sums), in_(in) {}
 
   void run() const {
+    if (scores_.queries == 1) {
+      return parallel_for(scores_.heads, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t head = begin; head < end; ++head) run_query(head);
+      });
+    }
     const int64_t blocks = ceil_div(scores_.queries, kQueries);
     parallel_for(scores_.heads * blocks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) run_block(b / blocks, b % blocks * kQueries);
@@ -86,6 +92,14 @@ class Forward {
       scores_.add_to_queries(sums, tile, v.read(columns, width, v_copy), width, block, columns);
     }
     finish(head, block, softmax, sums);
+  }
+
+  void run_query(int64_t head) const {
+    const OneQuery<T> query(scores_, in_, head);
+    const auto [y, highest, total] = query.run(0);
+    T log_sum = (highest == Scores<T>::kNever ? T(0) : highest) + log(total);
+    target_of<T>(out_, head).write({0, 1}, scores_.width, y, total == 0 ? T(0) : 1 / total);
+    target_of<T>(log_sums_, head).write({0, 1}, 1, &log_sum, T(1));
   }
 
   void finish(int64_t head, Span block, const RunningSoftmax<T>& softmax, T* sums) const {

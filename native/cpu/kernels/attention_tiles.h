@@ -43,12 +43,18 @@ struct Rows {
   int64_t row, col;
   Source<T> source;
 
-  // Rows of `width` Ts side by side: where they are, or copied to `buffer`.
+  // Rows of `width` Ts side by side, to be read many times: where they are, or copied to `buffer`.
   Panel<T> read(Span rows, int64_t width, T* buffer) const {
+    return row % kRowsShareSets != 0 ? read_once(rows, width, buffer) : copy(rows, width, buffer);
+  }
+  Panel<T> read_once(Span rows, int64_t width, T* buffer) const {
+    if (!source.is_plain || col != static_cast<int64_t>(sizeof(T)))
+      return copy(rows, width, buffer);
+    return {reinterpret_cast<const T*>(data + rows.begin * row),
+            row / static_cast<int64_t>(sizeof(T))};
+  }
+  Panel<T> copy(Span rows, int64_t width, T* buffer) const {
     const char* const from = data + rows.begin * row;
-    if (source.is_plain && col == static_cast<int64_t>(sizeof(T)) && row % kRowsShareSets != 0) {
-      return {reinterpret_cast<const T*>(from), row / static_cast<int64_t>(sizeof(T))};
-    }
     for (int64_t i = 0; i < rows.count; ++i) {
       source.load(buffer + i * width, from + i * row, col, width);
     }

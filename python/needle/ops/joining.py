@@ -367,6 +367,24 @@ def _repeated(n: int, repeats: Any) -> np.ndarray[Any, Any]:
     return np.repeat(np.arange(n), counts.astype(np.int64))
 
 
+class Roll(TensorOp):
+    """y_i = x_(i - s mod n) along an axis; its adjoint rolls back"""
+
+    linear = True
+
+    def __init__(self, axis: int, shift: int):
+        self.axis = axis
+        self.shift = shift  # 0 < shift < n
+
+    def compute(self, a: Any) -> Any:
+        front, cut = (slice(None),) * self.axis, a.shape[self.axis] - self.shift
+        parts = [getitem(a, (*front, part)) for part in (slice(cut, None), slice(None, cut))]
+        return F.concatenate(parts, self.axis)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return Roll(self.axis, node.shape[self.axis] - self.shift)(out_grad)
+
+
 def roll(
     a: Tensor,
     shifts: int | Sequence[int],
@@ -389,9 +407,8 @@ def roll(
     for i, step in zip(rolled, steps, strict=True):
         i = layout.normalize_axis(i, len(shape), "roll")
         n = shape[i]
-        cut = -whole_number("roll", "shifts", step) % n if n else 0
-        if cut:
-            moved = concatenate([piece(moved, i, cut, n), piece(moved, i, 0, cut)], i)
+        shift = whole_number("roll", "shifts", step) % n if n else 0
+        moved = Roll(i, shift)(moved) if shift else moved
     return clone(a) if moved is a else moved
 
 

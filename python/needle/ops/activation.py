@@ -11,7 +11,7 @@ from ..backend import program as tp
 from ..backend.program import Program, Symbol, program
 from ..ndarray import functions as F
 from .common import check_tensor
-from .compare import greater, where
+from .compare import greater, minimum, where
 from .fused import FusedOp
 from .reduce import in_floats
 from .unary import erf, exp, sigmoid, square, tanh
@@ -178,6 +178,27 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
     return LeakyRelu(float(slope))(check_tensor("leaky_relu", x))
 
 
+@lru_cache(maxsize=64)
+def softplus_program(beta: float, threshold: float) -> Program:
+    @program
+    def softplus(x: Symbol) -> Symbol:
+        z = x * beta
+        smooth = (tp.relu(z) + tp.log1p(tp.exp(-tp.abs(z)))) / beta
+        return tp.where(z > threshold, x, smooth)
+
+    return softplus
+
+
+@lru_cache(maxsize=64)
+def softplus_gradient(beta: float, threshold: float) -> Program:
+    @program
+    def softplus_gradient(g: Symbol, x: Symbol) -> Symbol:
+        z = x * beta
+        return tp.where(z > threshold, g, g * tp.sigmoid(z))
+
+    return softplus_gradient
+
+
 class Softplus(TensorOp):
     """y = ln(1 + e^βx) / β, or x where βx > threshold;  dy/dx = σ(βx), or 1 there
 
@@ -190,14 +211,27 @@ class Softplus(TensorOp):
         self.threshold = threshold
 
     def compute(self, x: Any) -> Any:
-        z = F.binary("multiply", x, self.beta)
-        small = F.unary("log1p", F.unary("exp", F.unary("negative", F.unary("abs", z))))
-        y = F.binary("divide", F.binary("add", F.unary("relu", z), small), self.beta)
-        return F.where(F.binary("greater", z, self.threshold), x, y)
+        return F.run(softplus_program(self.beta, self.threshold), in_floats(x))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        z = node.inputs[0] * self.beta
-        return where(greater(z, self.threshold), out_grad, out_grad * sigmoid(z))
+        return SoftplusGradient(self.beta, self.threshold)(out_grad, node.inputs[0])
+
+
+class SoftplusGradient(FusedOp):
+    """dx = g σ(βx), or g where βx > threshold"""
+
+    elementwise = True
+
+    def __init__(self, beta: float, threshold: float):
+        self.beta = beta
+        self.threshold = threshold
+
+    def compute(self, g: Any, x: Any) -> Any:
+        return F.run(softplus_gradient(self.beta, self.threshold), g, x)
+
+    def definition(self, g: Any, x: Any) -> Any:
+        z = x * self.beta
+        return where(greater(z, self.threshold), g, g * sigmoid(z))
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -205,3 +239,56 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     if beta == 0:
         raise ValueError("[softplus] expected beta other than 0.")
     return Softplus(beta, threshold)(check_tensor("softplus", input))
+
+
+@lru_cache(maxsize=64)
+def elu_program(alpha: float) -> Program:
+    @program
+    def elu(x: Symbol) -> Symbol:
+        return tp.where(x > 0, x, tp.expm1(tp.minimum(x, 0.0)) * alpha)
+
+    return elu
+
+
+@lru_cache(maxsize=64)
+def elu_gradient(alpha: float) -> Program:
+    @program
+    def elu_gradient(g: Symbol, x: Symbol) -> Symbol:
+        return tp.where(x > 0, g, g * tp.exp(tp.minimum(x, 0.0)) * alpha)
+
+    return elu_gradient
+
+
+class Elu(TensorOp):
+    """y = x where x > 0, else α (e^x - 1),  dy/dx = 1 where x > 0, else α e^x"""
+
+    elementwise = True
+
+    def __init__(self, alpha: float):
+        self.alpha = alpha
+
+    def compute(self, x: Any) -> Any:
+        return F.run(elu_program(self.alpha), in_floats(x))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return EluGradient(self.alpha)(out_grad, node.inputs[0])
+
+
+class EluGradient(FusedOp):
+    """dx = g where x > 0, else g α e^x"""
+
+    elementwise = True
+
+    def __init__(self, alpha: float):
+        self.alpha = alpha
+
+    def compute(self, g: Any, x: Any) -> Any:
+        return F.run(elu_gradient(self.alpha), g, x)
+
+    def definition(self, g: Any, x: Any) -> Any:
+        return where(greater(x, 0), g, g * exp(minimum(x, 0.0)) * self.alpha)
+
+
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where x > 0, else alpha (e^x - 1)."""
+    return Elu(float(alpha))(check_tensor("elu", x))

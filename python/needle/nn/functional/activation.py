@@ -10,6 +10,7 @@ from typing import Any
 from ...autograd import Tensor
 from ...ops import chunk, logsoftmax, sigmoid, softmax as _softmax, tanh, where
 from ...ops.activation import (
+    elu as _elu,
     gelu as gelu,
     leaky_relu as _leaky_relu,
     silu as _silu,
@@ -40,7 +41,7 @@ def hardtanh(
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, else alpha (e^x - 1)"""
-    return where(input > 0, input, input.clip(max=0).expm1() * alpha)
+    return _elu(input, alpha)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -255,6 +255,33 @@ def test_copy_of_a_broadcast_operand(device, dtype):
 
 
 @on_devices
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("times", [1, 2, 3, 4, 5, 40, 150])
+def test_copy_of_repeated_elements(device, dtype, times):
+    for rows in (1, 7, 600):
+        spec = Spec(draw(dtype, (rows, 1), times), dtype)
+        for layout in WRITABLE:
+            out = blank((rows, times), dtype, layout)
+            actual, expected = on_both(device, lambda mod, o, a: mod.copy(o, a), out, spec)
+            assert_ulps(actual, expected, dtype, 0, f"{rows} x {times} {layout.__name__}")
+
+
+@on_devices
+@pytest.mark.parametrize("shift", [0, 1, 3, 100, 200])
+def test_copy_to_addresses_a_little_higher(device, shift):
+    """Or lower, modulo the size of a page: rows are then copied from one end or the other."""
+    x = np.arange(6 * 2048, dtype=np.float32).reshape(6, 2048)
+    for source, target in ((0, shift), (shift, 0)):
+        array = ndl.tensor(x, device=device).cached_data
+        out = ndl.zeros(6, 2048, device=device).cached_data
+        width = 2048 - shift
+        device.mod.copy(out[0:6, target : target + width], array[0:6, source : source + width])
+        expected = np.zeros_like(x)
+        expected[:, target : target + width] = x[:, source : source + width]
+        np.testing.assert_array_equal(out.numpy(), expected)
+
+
+@on_devices
 @pytest.mark.parametrize("layout", WRITABLE)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_fill(device, dtype, layout):

@@ -37,6 +37,8 @@ bool is_transposed(Steps steps, Block block) {
   return is_across && block.rows >= 4 && block.cols >= 4;
 }
 
+bool is_dense(Steps steps, Block block) { return steps.col == 1 && steps.row == block.cols; }
+
 template <class To, class From>
 void load(void* tile, const char* from, Steps steps, Block block) {
   To* to = static_cast<To*>(tile);
@@ -79,6 +81,16 @@ void move_bytes(char* to, const char* from, size_t bytes) {
   __builtin_memmove(to, from, bytes);
 }
 
+// Each of n elements several times.
+template <int Times, class T>
+void repeat(T* to, const T* from, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+#pragma GCC unroll 4
+    for (int k = 0; k < Times; ++k) to[i * Times + k] = from[i];
+  }
+}
+
 template <class T>
 void copy_bits(char* to, Steps to_steps, const char* from, Steps steps, Block block) {
   T* to_row = reinterpret_cast<T*>(to);
@@ -88,6 +100,11 @@ void copy_bits(char* to, Steps to_steps, const char* from, Steps steps, Block bl
       return transpose(to_row, to_steps.row, from, steps.col * int64_t{sizeof(T)}, block.cols,
                        block.rows);
     }
+  }
+  if (steps.col == 0 && steps.row == 1 && is_dense(to_steps, block)) {
+    if (block.cols == 2) return repeat<2>(to_row, row, block.rows);
+    if (block.cols == 3) return repeat<3>(to_row, row, block.rows);
+    if (block.cols == 4) return repeat<4>(to_row, row, block.rows);
   }
   for (int64_t r = 0; r < block.rows; ++r, to_row += to_steps.row, row += steps.row) {
     if (to_steps.col == 1 && steps.col == 1) {

@@ -5,16 +5,20 @@ Of equal elements the first one of a window (in C order) is the largest; NaN is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..backend import program as tp
+from ..backend.program import Program, Symbol, program
 from ..dtype import DType, bool_, int64
 from .array import NDArray, from_numpy, full
-from .functions import array_function, binary, reduce, unary, where
+from .functions import array_function, reduce
 from .layout import Shape
 from .windows import Tap, Window, spaced, unfold
+
+Operands = Callable[[Tap], tuple[NDArray, NDArray]]
 
 
 def lowest(dtype: DType) -> Any:
@@ -32,20 +36,32 @@ def largest(x: NDArray, window: Window) -> NDArray:
     return reduce("max", windows, tuple(range(1 + rank, 1 + 2 * rank)))
 
 
-def _winners(x: NDArray, window: Window) -> Iterator[tuple[Tap, NDArray]]:
-    """Tap by tap: is the input that it sees the largest of the window?"""
+@program
+def add_to_winner(x: Symbol, top: Symbol, found: Symbol, g: Symbol, sums: Symbol) -> Any:
+    """What one tap of all windows does: x is the input that it sees, `found` tells whether a tap
+    before it saw the largest."""
+    wins = tp.logical_or(tp.equal(x, top), tp.not_equal(x, x))
+    first = wins > found
+    return tp.logical_or(found, wins), sums + tp.where(first, g, 0.0)
+
+
+@program
+def take_from_winner(x: Symbol, top: Symbol, found: Symbol, seen: Symbol, out: Symbol) -> Any:
+    wins = tp.logical_or(tp.equal(x, top), tp.not_equal(x, x))
+    first = wins > found
+    return tp.logical_or(found, wins), tp.where(first, seen, out)
+
+
+def _visit(source: Program, x: NDArray, window: Window, operands: Operands) -> None:
+    """Run a program for each tap, in place; `operands` gives its last two for one."""
     top = largest(x, window)
-    counts = top.shape[1:-1]
     found = full(top.shape, False, bool_, x.device)
-    for tap in window.taps(x.shape[1:-1], counts):
+    for tap in window.taps(x.shape[1:-1], top.shape[1:-1]):
         values = spaced(x, tap.inputs, tap.counts, window.stride)
-        wins = binary("equal", values, outputs(top, tap))
-        if x.dtype.is_floating:
-            wins = binary("logical_or", wins, unary("isnan", values))
-        before = outputs(found, tap)
-        first = binary("greater", wins, before)  # and not found before
-        x.device.mod.binary("logical_or", before, before, wins)
-        yield tap, first
+        given, target = operands(tap)
+        ins = (values, outputs(top, tap), outputs(found, tap), given, target)
+        typed = source.for_dtypes(tuple([a.dtype for a in ins]))
+        x.device.mod.run(typed, (ins[2], target), ins, 0)
 
 
 def outputs(a: NDArray, tap: Tap) -> NDArray:
@@ -58,10 +74,11 @@ def pick_largest(x: NDArray, values: NDArray, window: Window) -> NDArray:
     """values (N, S..., C) at the largest element of each window of x: (N, P..., C)"""
     counts = window.output(x.shape[1:-1], "max_pool")
     out = full((x.shape[0], *counts, x.shape[-1]), 0, values.dtype, x.device)
-    for tap, wins in _winners(x, window):
-        target = outputs(out, tap)
-        source = spaced(values, tap.inputs, tap.counts, window.stride)
-        out.device.mod.where(target, wins, source, target)
+
+    def operands(tap: Tap) -> tuple[NDArray, NDArray]:
+        return spaced(values, tap.inputs, tap.counts, window.stride), outputs(out, tap)
+
+    _visit(take_from_winner, x, window, operands)
     return out
 
 
@@ -69,10 +86,11 @@ def pick_largest(x: NDArray, values: NDArray, window: Window) -> NDArray:
 def spread_largest(x: NDArray, g: NDArray, window: Window) -> NDArray:
     """The adjoint of pick_largest: g (N, P..., C) added at the largest elements, (N, S..., C)"""
     out = full(x.shape, 0, g.dtype, x.device)
-    zero = full((), 0, g.dtype, x.device)
-    for tap, wins in _winners(x, window):
-        target = spaced(out, tap.inputs, tap.counts, window.stride)
-        out.device.mod.binary("add", target, target, where(wins, outputs(g, tap), zero))
+
+    def operands(tap: Tap) -> tuple[NDArray, NDArray]:
+        return outputs(g, tap), spaced(out, tap.inputs, tap.counts, window.stride)
+
+    _visit(add_to_winner, x, window, operands)
     return out
 
 
@@ -84,10 +102,12 @@ def largest_position(x: NDArray, window: Window) -> NDArray:
     out = full((x.shape[0], *counts, x.shape[-1]), 0, int64, x.device)
     places = np.arange(np.prod(spatial, dtype=int)).reshape(1, *spatial, 1)
     place = from_numpy(places, int64, x.device)
-    for tap, wins in _winners(x, window):
-        target = outputs(out, tap)
+
+    def operands(tap: Tap) -> tuple[NDArray, NDArray]:
         seen = spaced(place, tap.inputs, tap.counts, window.stride)
-        out.device.mod.where(target, wins, seen, target)
+        return seen, outputs(out, tap)
+
+    _visit(take_from_winner, x, window, operands)
     return out
 
 

@@ -37,6 +37,23 @@ bool is_transposed(Steps steps, Block block) {
   return is_across && block.rows >= 4 && block.cols >= 4;
 }
 
+// A short row several times, by copying what is there already.
+template <class T>
+void repeat_row(T* to, const T* row, Block block) {
+  const int64_t size = block.rows * block.cols;
+  for (int64_t i = 0; i < block.cols; ++i) to[i] = row[i];
+  for (int64_t done = block.cols; done < size;) {
+    const int64_t n = done < size - done ? done : size - done;
+    __builtin_memcpy(to + done, to, static_cast<size_t>(n) * sizeof(T));
+    done += n;
+  }
+}
+
+bool repeats_short_row(Steps steps, Block block) {
+  constexpr int64_t kShort = 64;
+  return steps.row == 0 && steps.col == 1 && block.rows > 1 && block.cols < kShort;
+}
+
 bool is_dense(Steps steps, Block block) { return steps.col == 1 && steps.row == block.cols; }
 
 template <class To, class From>
@@ -48,6 +65,7 @@ void load(void* tile, const char* from, Steps steps, Block block) {
       return transpose(to, block.cols, from, steps.col * int64_t{sizeof(From)}, block.cols,
                        block.rows);
     }
+    if (repeats_short_row(steps, block)) return repeat_row(to, row, block);
   }
   for (int64_t r = 0; r < block.rows; ++r, to += block.cols, row += steps.row) {
     cast_row(to, 1, row, steps.col, block.cols);
@@ -100,6 +118,9 @@ void copy_bits(char* to, Steps to_steps, const char* from, Steps steps, Block bl
       return transpose(to_row, to_steps.row, from, steps.col * int64_t{sizeof(T)}, block.cols,
                        block.rows);
     }
+  }
+  if (repeats_short_row(steps, block) && is_dense(to_steps, block)) {
+    return repeat_row(to_row, row, block);
   }
   if (steps.col == 0 && steps.row == 1 && is_dense(to_steps, block)) {
     if (block.cols == 2) return repeat<2>(to_row, row, block.rows);

@@ -16,19 +16,45 @@ bool has_pending_signal() {
   return PyErr_CheckSignals() != 0;  // leaves the exception set
 }
 
+void set_error_of(const FailedCall& failed);
+
+void set_index_error(const IndexOutOfRange& e) {
+  try {
+    const nb::module_ protocol = nb::module_::import_("needle.backend.protocol");
+    const nb::object error = protocol.attr("out_of_range")(e.position, e.value, e.size);
+    PyErr_SetObject(PyExc_IndexError, error.ptr());
+  } catch (nb::python_error& error) {
+    error.restore();
+  }
+}
+
 void translate(const std::exception_ptr& error, void*) {
   try {
     std::rethrow_exception(error);
+  } catch (const FailedCall& e) {
+    set_error_of(e);
   } catch (const AllocationError& e) {
     PyErr_SetString(PyExc_MemoryError, e.what());
   } catch (const IndexOutOfRange& e) {
-    const std::string text = "[index] index " + std::to_string(e.value) +
-                             " is out of bounds for axis of size " + std::to_string(e.size) +
-                             " (index array number " + std::to_string(e.position) + ")";
-    PyErr_SetString(PyExc_IndexError, text.c_str());
+    set_index_error(e);
   } catch (const Interrupted&) {
     if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
   }
+}
+
+// The error of a call in a sequence; its attribute `calls` says which call it was.
+void set_error_of(const FailedCall& failed) {
+  try {
+    std::rethrow_exception(failed.error);
+  } catch (nb::python_error& e) {
+    e.restore();
+  } catch (...) {
+    translate(std::current_exception(), nullptr);
+  }
+  nb::python_error error;
+  const nb::object path = make_tuple(failed.path.data(), static_cast<int>(failed.path.size()));
+  if (PyObject_SetAttrString(error.value().ptr(), "calls", path.ptr()) != 0) PyErr_Clear();
+  error.restore();
 }
 
 void bind_memory(nb::module_& m) {

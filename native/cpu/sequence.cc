@@ -118,7 +118,14 @@ void Sequence::side_by_side(std::vector<std::vector<int64_t>> lanes) {
 
 void Sequence::run_call(int64_t number) const {
   const Call& call = calls_[static_cast<size_t>(number)];
-  call.launch(call.operands.data());
+  try {
+    call.launch(call.operands.data());
+  } catch (FailedCall& inner) {  // in the body of a loop
+    inner.path.insert(inner.path.begin(), number);
+    throw;
+  } catch (...) {
+    throw FailedCall{{number}, std::current_exception()};
+  }
 }
 
 void Sequence::run(std::span<const Memory> slots, std::vector<double>* seconds) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -25,6 +26,13 @@ struct Memory {
   int64_t bytes;
 };
 
+// What a run throws if one of its calls does: the call's number, followed by the number of the call
+// in its body if it is a loop; and what that one threw.
+struct FailedCall {
+  std::vector<int64_t> path;
+  std::exception_ptr error;
+};
+
 class Sequence {
  public:
   // The address that stands for a place in a slot until the sequence runs.
@@ -42,7 +50,8 @@ class Sequence {
   void side_by_side(std::vector<std::vector<int64_t>> lanes);
 
   // Runs every call in order, one run at a time; std::logic_error if it is called from inside a run
-  // of its own. `seconds`, if given, gets the time of each call, which then runs alone.
+  // of its own, FailedCall if a call throws. `seconds`, if given, gets the time of each call, which
+  // then runs alone.
   void run(std::span<const Memory> slots, std::vector<double>* seconds = nullptr);
 
  private:

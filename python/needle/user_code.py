@@ -51,6 +51,12 @@ def user_line() -> Line | None:
     return None if frame is None else Line(frame.f_code.co_filename, frame.f_lineno)
 
 
+def line_at(place: str) -> str:
+    """A file:number with what is written there."""
+    file, _, number = place.rpartition(":")
+    return str(Line(file, int(number)))
+
+
 def user_place() -> str:
     """The same as file:number, or nothing."""
     line = user_line()

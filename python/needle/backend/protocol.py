@@ -22,7 +22,7 @@ Rules that hold for every kernel:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -45,6 +45,24 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
 WIDENED = frozenset({float16, bfloat16, int8})
 # Kernels that need what their outputs held before.
 READS_OUTPUTS = frozenset({"scatter"})
+
+
+class Outside(NamedTuple):
+    """An index that its axis does not have: in which of the index operands, and the axis's size."""
+
+    operand: int
+    value: int
+    size: int
+
+
+def out_of_range(operand: int, index: int, size: int) -> IndexError:
+    """The error for it; `outside` tells what was found."""
+    error = IndexError(
+        f"[index] index {index} is out of bounds for axis of size {size} "
+        f"(index array number {operand})"
+    )
+    vars(error)["outside"] = Outside(operand, index, size)
+    return error
 
 
 class Handle(Protocol):
@@ -276,7 +294,7 @@ class Backend(Protocol):
         """out[j..., r...] = a[i1[j...], ..., iK[j...], r...] for K int64 index operands.
 
         The indices broadcast against out's leading axes J = out.ndim - (a.ndim - K). Negative
-        indices count from the end; others outside an axis raise IndexError before anything is
+        indices count from the end; others outside an axis raise out_of_range before anything is
         written."""
 
     def scatter(self, name: str, out: Operand, indices: tuple[Operand, ...], a: Operand) -> None:

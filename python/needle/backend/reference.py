@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..dtype import DType, bfloat16, dtype_of, float16
-from .protocol import Operand, Scalar, Steps
+from .protocol import Operand, Scalar, Steps, out_of_range
 from .reference_networks import (
     CELLS as CELLS,
     attention as attention,
@@ -380,10 +380,7 @@ def _checked(operand: Operand, indices: tuple[Operand, ...]) -> tuple[Array, ...
     for position, (index, size) in enumerate(zip(arrays, operand.shape, strict=False)):
         bad = index[(index < -size) | (index >= size)]
         if bad.size:
-            raise IndexError(
-                f"[index] index {bad[0]} is out of bounds for axis of size {size} "
-                f"(index array number {position})"
-            )
+            raise out_of_range(position, int(bad[0]), size)
     return arrays
 
 

@@ -125,9 +125,7 @@ class Blend:
             outs = {id(x): self.operand(x, y) for x, y in zip(one.outs, other.outs, strict=True)}
             args = self._arguments(one.args, other.args, outs)
             formers = tuple(None if v is None else self.values[v] for v in one.continues)
-            made.nodes.append(
-                Node(one.kernel, args, tuple(outs.values()), one.device, formers, one.source)
-            )
+            made.nodes.append(replace(one, args=args, outs=tuple(outs.values()), continues=formers))
         self.node = None
         made.inputs.sort(key=lambda v: v.number)
         made.counter = first.counter

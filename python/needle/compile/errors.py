@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
-from ..user_code import PACKAGE, is_users, user_line
+from ..ndarray.bounds import say
+from ..user_code import PACKAGE, is_users, line_at, user_line
+from .graph import Node
 
 
 class TraceError(TypeError):
@@ -34,3 +36,12 @@ def at_user_line(message: str) -> TraceError:
     """An error with the user's line below it."""
     line = user_line()
     return TraceError(message if line is None else f"{message}\n  {line}")
+
+
+def name_call(error: BaseException, node: Node) -> None:
+    """Let the error of a call in a program say what eager mode says, and the line of the call."""
+    place = f"\n  {line_at(node.source)}" if node.source else ""
+    if say(error, *node.words, lambda text, _: text + place):
+        return
+    if place and isinstance(error, Exception):  # of the user's own operator, or no memory
+        error.add_note(f"in a compiled function, at{place}")

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..backend import BackendDevice
 from ..backend.program import TypedProgram
 from ..dtype import DType
+from ..ndarray.bounds import Words
 from ..ndarray.layout import Shape, compact_strides
 
 # Where values come from.
@@ -30,6 +31,7 @@ RUN_KERNELS = frozenset({"run", "run_each"})  # tile programs that run on their 
 PROGRAM_KERNELS = RUN_KERNELS | {"matmul_then", "matmul_of", "conv_then"}
 MATMUL_KERNELS = frozenset({"matmul", "matmul_then", "matmul_of"})
 RUN_C = "run_c"  # the kernel whose first argument is a C function of the user's
+INDEXING = frozenset({"gather", "scatter"})  # kernels that look at indices, which may be wrong
 
 
 class FlatValue:
@@ -105,6 +107,7 @@ class Node:
     # If outputs go on writing some memory: what it held before, per output (None: nothing).
     continues: tuple[FlatValue | None, ...] = ()
     source: str = ""  # the user's line
+    words: tuple[Words, ...] = ()  # what an index out of range is told in, in turn
 
     @cached_property
     def ins(self) -> tuple[Operand, ...]:
@@ -132,7 +135,7 @@ class Node:
         """The same call with other operands for reading."""
         outs = {id(out) for out in self.outs}
         args = map_operands(self.args, lambda x: x if id(x) in outs else change(x))
-        return Node(self.kernel, args, self.outs, self.device, self.continues, self.source)
+        return replace(self, args=args)
 
     def __str__(self) -> str:
         outs = {id(out) for out in self.outs}

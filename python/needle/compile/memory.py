@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ..backend import BackendDevice, default_device
@@ -128,7 +128,7 @@ def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
 
 
 def _continuing(node: Node, formers: tuple[FlatValue | None, ...]) -> Node:
-    return Node(node.kernel, node.args, node.outs, node.device, formers, node.source)
+    return replace(node, continues=formers)
 
 
 def _ends_of_chains(nodes: list[Node]) -> dict[FlatValue, FlatValue]:

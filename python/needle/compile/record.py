@@ -18,11 +18,23 @@ from ..backend import BackendDevice
 from ..backend.protocol import OUTPUTS, READS_OUTPUTS, Backend
 from ..dtype import DType, int64
 from ..ndarray.array import NDArray, make_view
+from ..ndarray.bounds import Words
 from ..ndarray.layout import Shape, compact_strides
 from ..ndarray.random import words_of
 from ..user_code import user_place
 from .errors import TraceError, needs_data
-from .graph import COMPUTED, CONSTANT, COUNTERS, HOST, FlatValue, Graph, Node, Operand, whole
+from .graph import (
+    COMPUTED,
+    CONSTANT,
+    COUNTERS,
+    HOST,
+    INDEXING,
+    FlatValue,
+    Graph,
+    Node,
+    Operand,
+    whole,
+)
 
 USE_WHERE = "use ndl.where, ndl.cond or ndl.while_loop instead, or compute this outside"
 
@@ -175,6 +187,16 @@ class Recording:
 
     def _is_of_body(self, value: FlatValue | None) -> bool:
         return value is None or (value.kind == COMPUTED and value.number >= self.body_start)
+
+    def count_calls(self) -> int:
+        """How many kernels the graph has."""
+        return len(self.graph.nodes)
+
+    def note_words(self, start: int, words: Words) -> None:
+        """What an index out of range is told in, of kernels from `start` on."""
+        for node in self.graph.nodes[start:]:
+            if node.kernel in INDEXING:
+                node.words += (words,)
 
     # Random numbers -------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import facts
-from .._native import Sequence
 from ..backend import cpu
 from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
@@ -14,6 +13,7 @@ from ..ndarray.layout import effective_strides
 from . import breaks, loops
 from .binding import Binding
 from .epilogues import epilogues
+from .errors import name_call
 from .fuse import fuse
 from .graph import FlatValue, Graph, Node, Operand, map_operands
 from .lanes import sections
@@ -23,7 +23,7 @@ from .passes import simplify
 from .prologues import prologues
 from .show import Kernel, kernel_of
 from .state import Layout, data_of, grad_of, layout_of
-from .tiers import Built, Tiered
+from .tiers import Built, Recorded, Tiered
 from .together import together
 from .trace import DATA, MEMORY, Output, Trace
 
@@ -106,17 +106,31 @@ class Program:
         """Call the program with arrays of the traced types; `originals` are what was passed."""
         self._bind.check(originals)
         buffers = self._bind.buffers(arguments)
-        made = self._bind.outputs(buffers)
-        self._calls.run(buffers)
+        try:
+            made = self._bind.outputs(buffers)
+            self._calls.run(buffers)
+        except BaseException as error:
+            self._failed(error)
+            raise
         return self._bind.deliver(made, originals)
 
     def profile(self, arguments: list[NDArray], originals: list[Any]) -> tuple[Any, list[float]]:
         """The same, and the seconds of each kernel."""
         self._bind.check(originals)
         buffers = self._bind.buffers(arguments)
-        made = self._bind.outputs(buffers)
-        seconds: list[float] = self._calls.run_timed(buffers)
+        try:
+            made = self._bind.outputs(buffers)
+            seconds: list[float] = self._calls.run_timed(buffers)
+        except BaseException as error:
+            self._failed(error)
+            raise
         return self._bind.deliver(made, originals), seconds
+
+    def _failed(self, error: BaseException) -> None:
+        """Say which call it was."""
+        node = failed_node(self._calls, error)
+        if node is not None:
+            name_call(error, node)
 
 
 def _fixed_state(trace: Trace) -> dict[FlatValue, Any]:
@@ -149,9 +163,15 @@ def compile_calls(plan: Plan) -> Any:
     return Interpreted(plan)
 
 
-def native_sequence(plan: Plan, built: dict[int, Built]) -> Sequence:
+def failed_node(calls: Any, error: BaseException) -> Node | None:
+    """The call that has raised an error, if it was one of these."""
+    path = getattr(error, "calls", None)
+    return None if path is None else calls.node_at(path)
+
+
+def native_sequence(plan: Plan, built: dict[int, Built]) -> Recorded:
     """The calls of a plan, recorded; `built` has those that run as C, by id of the node."""
-    sequence = Sequence()
+    sequence = Recorded()
     written = {plan.places[out.value].slot for node in plan.nodes for out in node.outs}
     for slot in range(plan.num_slots):
         sequence.placeholder(slot, 0, 0, "uint8", slot in written)
@@ -166,16 +186,14 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Sequence:
             stand_ins[x.value] = handle
         return make_view(x.shape, x.strides, x.offset, x.dtype, cpu(), handle)
 
-    bodies = {
+    bodies = sequence.bodies = {
         id(node): loops.body_sequence(node, lambda body: native_sequence(body, {}))
         for node in plan.nodes
         if node.kernel == loops.LOOP
     }
-    calls: list[int] = []  # of each node
     sequence.start()
     try:
         for node in plan.nodes:
-            calls.append(len(sequence))
             if id(node) in built:
                 built[id(node)].launch(cpu().mod, array)
             elif id(node) in bodies:
@@ -184,9 +202,10 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Sequence:
                 breaks.launch(node, array)
             else:
                 getattr(cpu().mod, node.kernel)(*map_operands(node.args, array))
+            sequence.nodes += [node] * (len(sequence) - len(sequence.nodes))
     finally:
         sequence.stop()
-    if calls == list(range(len(sequence))):
+    if sequence.nodes == plan.nodes:
         for lanes in sections(plan):
             sequence.side_by_side(lanes)
     return sequence
@@ -200,14 +219,25 @@ class Interpreted:
 
     def run(self, buffers: list[Any]) -> None:
         memory: dict[FlatValue, Any] = {}
-        for node in self.plan.nodes:
-            arguments = self._arrays(node, buffers, memory)
-            if node.kernel == loops.LOOP:
-                loops.interpret(node, lambda p, b: Interpreted(p).run(b), arguments)
-            elif node.kernel == breaks.PYTHON:
-                arguments[0].run(*arguments[1:])
-            else:
-                getattr(node.device.mod, node.kernel)(*arguments)
+        for i, node in enumerate(self.plan.nodes):
+            try:
+                self._call(node, self._arrays(node, buffers, memory))
+            except Exception as error:
+                vars(error)["calls"] = (i, *getattr(error, "calls", ()))
+                raise
+
+    def _call(self, node: Node, arguments: tuple[Any, ...]) -> None:
+        if node.kernel == loops.LOOP:
+            loops.interpret(node, lambda p, b: Interpreted(p).run(b), arguments)
+        elif node.kernel == breaks.PYTHON:
+            arguments[0].run(*arguments[1:])
+        else:
+            getattr(node.device.mod, node.kernel)(*arguments)
+
+    def node_at(self, path: tuple[int, ...]) -> Node:
+        node = self.plan.nodes[path[0]]
+        loop = loops.loop_of(node)
+        return node if loop is None or len(path) == 1 else Interpreted(loop.plan).node_at(path[1:])
 
     def run_timed(self, buffers: list[Any]) -> list[float]:
         self.run(buffers)

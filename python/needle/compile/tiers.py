@@ -29,6 +29,20 @@ TRIALS = 5  # timed calls, of which the fastest counts
 MARGIN = 0.97  # of the time of a tile program: built kernels that take more are not used
 
 
+class Recorded(Sequence):
+    """The calls of a plan; `nodes` has the node of each, `bodies` those of loops, by id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nodes: list[Node] = []
+        self.bodies: dict[int, Recorded] = {}
+
+    def node_at(self, path: tuple[int, ...]) -> Node:
+        """The node of a call, or of a call in its body."""
+        node = self.nodes[path[0]]
+        return node if len(path) == 1 else self.bodies[id(node)].node_at(path[1:])
+
+
 class RenderedCall(NamedTuple):
     """One call of a rendered function: its operands in the graph, and how the work is cut."""
 
@@ -126,7 +140,7 @@ def _kind(node: Node) -> tuple[Any, ...]:
 class Tiered:
     """The calls of a plan as a native sequence, which gets faster with use."""
 
-    def __init__(self, plan: Plan, record: Callable[[Plan, dict[int, Built]], Sequence]):
+    def __init__(self, plan: Plan, record: Callable[[Plan, dict[int, Built]], Recorded]):
         self._plan = plan
         self._record = record
         self.built: dict[int, Built] = {}  # by id of the node: what is swapped in
@@ -147,6 +161,10 @@ class Tiered:
 
     def run_timed(self, buffers: list[Any]) -> list[float]:
         return self._sequence.run_timed(buffers)
+
+    def node_at(self, path: tuple[int, ...]) -> Node:
+        """The node of a call that has failed."""
+        return self._sequence.node_at(path)
 
     def use(self, built: dict[int, Built]) -> None:
         """From now on, run these nodes built, and the others as tile programs."""

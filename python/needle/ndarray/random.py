@@ -88,7 +88,8 @@ def words_of(name: str, dtype: DType) -> int:
 
 
 class DrawRecorder(Protocol):
-    """The compiler while it traces: numbers are drawn anew whenever the program runs."""
+    """The compiler while it traces: numbers are drawn anew whenever the program runs, and only then
+    are indices found to be out of range."""
 
     def drawing_from(self, generator: Generator) -> None:
         """A generator is about to draw, through the kernel `random` or by its place."""
@@ -100,6 +101,12 @@ class DrawRecorder(Protocol):
         self, draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice
     ) -> NDArray:
         """An array that holds draw() at each run."""
+
+    def count_calls(self) -> int:
+        """How many kernels have been recorded."""
+
+    def note_words(self, start: int, words: Callable[[str, Any], str]) -> None:
+        """What an index out of range is told in, of kernels recorded from `start` on."""
 
 
 class _Recording(threading.local):

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _native
+from ..backend.protocol import Outside
 from ..dtype import bool_, dtype_of, int64
 from . import layout
 from .array import NDArray, empty, from_numpy, full as full_array, make_view
+from .bounds import NOT_WHOLE, saying
 from .functions import (
     argsort,
     array_function,
@@ -26,7 +28,6 @@ from .functions import (
     concatenate,
     nonzero,
     permute,
-    reduce,
     reshape,
     same_device,
     scan,
@@ -137,29 +138,19 @@ def select(a: NDArray, index: Any) -> Selection:
 
 
 def _gather(op: str, out: NDArray, a: NDArray, indices: Sequence[NDArray], axes: Shape) -> None:
-    try:
+    with saying(lambda _, outside: _told(op, axes, outside)):
         a.device.mod.gather(out, a, indices)
-    except IndexError:
-        raise _explained(op, a, indices, axes) from None
 
 
 def _scatter(
     op: str, how: str, out: NDArray, indices: Sequence[NDArray], axes: Shape, a: NDArray
 ) -> None:
-    try:
+    with saying(lambda _, outside: _told(op, axes, outside)):
         out.device.mod.scatter(how, out, indices, a)
-    except IndexError:
-        raise _explained(op, out, indices, axes) from None
 
 
-def _explained(op: str, a: NDArray, indices: Sequence[NDArray], axes: Shape) -> IndexError:
-    """The first index that its axis does not have: kernels only say that there is one."""
-    for index, size, axis in zip(indices, a.shape, axes, strict=False):
-        values = index.numpy()
-        wrong = values[(values < -size) | (values >= size)]
-        if wrong.size:
-            return out_of_bounds(op, int(wrong[0]), size, axis)
-    return IndexError(f"[{op}] an index is out of bounds for shape {a.shape}.")
+def _told(op: str, axes: Shape, outside: Outside) -> str:
+    return str(out_of_bounds(op, outside.value, outside.size, axes[outside.operand]))
 
 
 @array_function
@@ -324,19 +315,20 @@ def one_hot(index: NDArray, n: int, dtype: Any) -> NDArray:
     given, index = index, cast(index, int64)
     if given.dtype.is_floating:  # a fraction is out of range
         whole = binary("equal", index, given)
-        index = where(whole, index, full_array((), n, int64, index.device))
+        index = where(whole, index, full_array((), NOT_WHOLE, int64, index.device))
     out = full_array((*index.shape, n), 0, dtype_of(dtype), index.device)
     shape, strides = (*index.shape, 1), (*index.strides, 0)
     expanded = make_view(shape, strides, index.offset, int64, index.device, index._handle)
     indices = _along("one_hot", out, expanded, out.ndim - 1)
     ones = full_array((), 1, out.dtype, out.device)
     axes = tuple(range(out.ndim))
-    try:
+
+    def words(text: str, outside: Outside) -> str:
+        is_whole = outside.value != NOT_WHOLE
+        return text if is_whole else "[one_hot] expected whole numbers, got fractions."
+
+    with saying(words):
         _scatter("one_hot", "set", out, indices, axes, broadcast_to(ones, expanded.shape))
-    except IndexError:
-        if given.dtype.is_floating and not reduce("all", whole).item():
-            raise IndexError("[one_hot] expected whole numbers, got fractions.") from None
-        raise
     return out
 
 

@@ -15,6 +15,8 @@ from ..autograd import Tensor, TensorOp
 from ..dtype import Scalar as Scalar, dtype_of, promote_scalar
 from ..ndarray import functions as F
 from ..ndarray.array import NDArray, as_scalar, from_numpy
+from ..ndarray.bounds import saying
+from ..ndarray.random import recording
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,7 +71,11 @@ def check_tensors(op: str, args: Any) -> list[Tensor]:
 
 def report_as(op: str, error: Exception) -> None:
     """Let an error of a part, "[part] ...", be one of op; those of tracing stay."""
-    error.args = (re.sub(r"^\[(?!jit)\w+\]", f"[{op}]", str(error)), *error.args[1:])
+    error.args = (_renamed(op, str(error)), *error.args[1:])
+
+
+def _renamed(op: str, text: str) -> str:
+    return re.sub(r"^\[(?!jit)\w+\]", f"[{op}]", text)
 
 
 def reporting_as(op: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -79,7 +85,10 @@ def reporting_as(op: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                return function(*args, **kwargs)
+                if recording.recorder is None:
+                    return function(*args, **kwargs)
+                with saying(lambda text, _: _renamed(op, text)):
+                    return function(*args, **kwargs)
             except (TypeError, ValueError, IndexError) as error:
                 report_as(op, error)
                 raise

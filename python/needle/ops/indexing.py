@@ -7,17 +7,20 @@ the rest (ints, slices, `...`, `None`) is the operator's parameter, with ARRAY w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..autograd import Tensor, TensorOp, after_write, before_write, is_grad_enabled
+from ..backend.program import Program, Symbol, equal as is_equal, program, where as choose
 from ..dtype import dtype_of
 from ..ndarray import functions as F, layout, mutation, select
 from ..ndarray.array import NDArray
+from ..ndarray.bounds import NOT_WHOLE
 from ..ndarray.layout import Shape
 from ..rebinding import become
-from .common import Scalar, check_tensor, constant, fit, one_of, reporting_as
+from .common import FlatOp, Scalar, check_tensor, constant, fit, one_of, reporting_as
 from .compare import equal, where
 from .elementwise import astype
 
@@ -133,13 +136,33 @@ def take(x: Tensor, index: Any, axis: int | None = None, *, dim: int | None = No
     return getitem(x, (*[slice(None)] * axis, positions))
 
 
-NOT_WHOLE = 1 - (1 << 63)  # stands for a fraction among ids: it is out of every range
-
-
 def ids_of(x: Tensor) -> Tensor:
     """Ids, which may have come as floats, as int64; what is no whole number becomes NOT_WHOLE."""
     ids = astype(x, "int64")
     return where(equal(ids, x), ids, NOT_WHOLE) if dtype_of(x.dtype).is_floating else ids
+
+
+@cache
+def from_zero(size: int, ignored: int | None = None) -> Program:
+    """Ids as indices of an axis that do not count from its end: i - n for i < 0, and 0 for the
+    ignored one. `wrong_id` knows the way back."""
+
+    @program
+    def from_zero(ids: Symbol) -> Symbol:
+        found = choose(ids < 0, ids - size, ids)
+        return found if ignored is None else choose(is_equal(ids, ignored), 0, found)
+
+    return from_zero
+
+
+class FromZero(FlatOp):
+    """y = i, or i - n where i < 0"""
+
+    def __init__(self, size: int):
+        self.size = size
+
+    def compute(self, ids: Any) -> Any:
+        return F.run(from_zero(self.size), ids)
 
 
 def _positions(index: Any) -> Any:

@@ -24,12 +24,14 @@ from ..backend.program import (
     row_sum,
     where as choose,
 )
+from ..backend.protocol import Outside
 from ..dtype import DType
 from ..ndarray import functions as F, layout, select
+from ..ndarray.bounds import saying, wrong_id
 from .common import check_tensor, fit, lies_with
 from .compare import equal, not_equal, where
 from .fused import FusedOp
-from .indexing import NOT_WHOLE, gather, ids_of, scatter_add
+from .indexing import from_zero, gather, ids_of, scatter_add
 from .reduce import accumulator, in_floats
 from .softmax import logsoftmax, softmax
 from .unary import log as log_of
@@ -180,40 +182,20 @@ def _with_axis(ids: Any, axis: int) -> Any:
     return F.reshape(ids, (*ids.shape[:axis], 1, *ids.shape[axis:]))
 
 
-@cache
-def places(classes: int, ignored: int | None) -> Program:
-    """Ids as indices: 0 for the ignored one, out of range for negative ones."""
-
-    @program
-    def places(ids: Symbol) -> Symbol:
-        found = choose(ids < 0, classes, ids)
-        return found if ignored is None else choose(is_equal(ids, ignored), 0, found)
-
-    return places
-
-
 def _zero_for(x: Any, ids: Any, axis: int, ignored: int | None = None) -> Any:
     """0 for every class id that there is, an error for others: programs do not look at ids, and
     negative ones do not count from the end. Takes from a view of one zero, not from x itself."""
     classes = x.shape[axis]
-    checked = F.run(places(classes, ignored), ids)
     zeros = F.broadcast_to(F.full_like(x, 0, shape=(1,)), (classes,))
-    try:
-        return select.take(zeros, checked)
-    except IndexError:
-        raise IndexError(
-            f"[cross_entropy] expected class ids from 0 to {classes - 1}, got "
-            f"{_wrong(ids, checked, classes)}; the input's axis {axis} has {classes} classes."
-        ) from None
 
+    def words(_: str, outside: Outside) -> str:
+        return (
+            f"[cross_entropy] expected class ids from 0 to {classes - 1}, got {wrong_id(outside)}; "
+            f"the input's axis {axis} has {classes} classes."
+        )
 
-def _wrong(ids: Any, checked: Any, classes: int) -> Any:
-    zero = F.full_like(ids, 0, shape=())
-    outside = F.where(F.binary("greater_equal", checked, classes), ids, zero)
-    least, most = (F.reduce(name, outside).item() for name in ("min", "max"))
-    if least == NOT_WHOLE:
-        return "a number that is not whole"
-    return least if least < 0 else most
+    with saying(words):
+        return select.take(zeros, F.run(from_zero(classes, ignored), ids))
 
 
 def cross_entropy_of_ids(x: Tensor, ids: Tensor, axis: int) -> Tensor:

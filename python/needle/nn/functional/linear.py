@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from ... import init
 from ...autograd import Tensor
+from ...backend.protocol import Outside
+from ...ndarray.bounds import saying, wrong_id
 from ...ops import where
 from ...ops.dropout import drop
-from ...ops.indexing import ids_of
+from ...ops.indexing import FromZero, ids_of
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -26,13 +28,15 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     """Rows of weight (V, E) for ids of any shape; row padding_idx gets no gradient."""
     ids = ids_of(input)
     count = weight.shape[0]
-    try:
-        rows = weight[where(ids < 0, count, ids)]  # negative ids are out of range too
-    except IndexError:
-        raise IndexError(
-            f"[embedding] expected ids from 0 to {count - 1}, got {input.min().item()} to "
-            f"{input.max().item()}; give num_embeddings the size of the vocabulary."
-        ) from None
+
+    def words(_: str, outside: Outside) -> str:
+        return (
+            f"[embedding] expected ids from 0 to {count - 1}, got {wrong_id(outside)}; "
+            "give num_embeddings the size of the vocabulary."
+        )
+
+    with saying(words):
+        rows = weight[FromZero(count)(ids)]
     if padding_idx is None:
         return rows
     check_padding("embedding", padding_idx, count)
@@ -53,14 +57,13 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         num_classes = int(tensor.max().item()) + 1
     ids = ids_of(tensor)
-    places = where(ids < 0, num_classes, ids)  # negative ids are out of range too
-    try:
+    places = FromZero(num_classes)(ids)
+
+    def words(_: str, outside: Outside) -> str:
+        return f"[one_hot] expected ids from 0 to {num_classes - 1}, got {wrong_id(outside)}."
+
+    with saying(words):
         return init.one_hot(num_classes, places, device=tensor.device, dtype="int64")
-    except IndexError:
-        raise IndexError(
-            f"[one_hot] expected ids from 0 to {num_classes - 1}, got {tensor.min().item()} to "
-            f"{tensor.max().item()}."
-        ) from None
 
 
 def dropout(

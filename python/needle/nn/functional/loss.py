@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 from ...autograd import Tensor
+from ...backend.protocol import Outside
 from ...dtype import DType, dtype_of, promote, widened
+from ...ndarray.bounds import saying, wrong_id
 from ...ndarray.layout import broadcast_shapes
 from ...ops import gather, logsoftmax, norm, where
 from ...ops.activation import softplus
-from ...ops.indexing import ids_of
+from ...ops.indexing import FromZero, ids_of
 from ...ops.loss import binary_cross_entropy_of, cross_entropy_of_ids, mean_cross_entropy
 from ...ops.reduce import averaged
 
@@ -150,14 +152,13 @@ def nll_loss(
     classes = input.shape[axis]
     _check_weight("nll_loss", weight, classes)
     kept, ids = _kept(target, ignore_index)
-    places = where(ids < 0, classes, ids).expand_dims(axis)  # negative ids are out of range too
-    try:
+    places = FromZero(classes)(ids).expand_dims(axis)
+
+    def words(_: str, outside: Outside) -> str:
+        return f"[nll_loss] expected class ids from 0 to {classes - 1}, got {wrong_id(outside)}."
+
+    with saying(words):
         picked = gather(input, axis, places).squeeze(axis)
-    except IndexError:
-        raise IndexError(
-            f"[nll_loss] expected class ids from 0 to {classes - 1}, got {target.min().item()} to "
-            f"{target.max().item()}."
-        ) from None
     losses, shares = _weigh(-picked, kept, ids, weight)
     return _finish(losses, shares, reduction)
 

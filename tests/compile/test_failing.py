@@ -8,6 +8,7 @@ import pytest
 
 import needle as ndl
 from needle import nn
+from needle.ndarray import random
 
 F = nn.functional
 TABLE = ndl.tensor(np.arange(15.0).reshape(5, 3))
@@ -102,3 +103,94 @@ def test_an_error_of_the_users_own_operator_stays_and_has_the_line_as_a_note():
         f(-ndl.ones(3))
     assert caught.value.args == ("negative",)
     assert "Checked()(x * 2) + 1" in caught.value.__notes__[0]
+
+
+# What is left ------------------------------------------------------------------------------------
+
+RIGHT, WRONG = ndl.tensor([0, 1]), ndl.tensor([0, 9])
+
+
+def test_state_that_was_computed_before_the_failure_is_not_updated():
+    w = ndl.zeros(3)
+
+    @ndl.jit
+    def count(ids):
+        w.data = w.detach() + 1.0
+        return TABLE[ids]
+
+    count(RIGHT)
+    failure(count, WRONG)
+    assert w.tolist() == [1.0] * 3
+    count(RIGHT)
+    assert w.tolist() == [2.0] * 3
+
+
+def test_gradients_that_were_computed_before_the_failure_are_not_given():
+    w = ndl.ones(3, requires_grad=True)
+
+    @ndl.jit
+    def step(x, ids):
+        w.grad = None
+        (w * x).sum().backward()
+        return TABLE[ids]
+
+    for scale in (1.0, 2.0):  # the second gradient may be where the first one was
+        step(ndl.full((3,), scale), RIGHT)
+    failure(step, ndl.full((3,), 5.0), WRONG)
+    assert w.grad.tolist() == [2.0] * 3
+
+
+def test_an_operator_in_python_that_raises_leaves_state_too():
+    w = ndl.zeros(3)
+
+    def count(x):
+        w.data = w.detach() + x
+        return Checked()(x)
+
+    with pytest.warns(RuntimeWarning, match="runs as Python"):
+        step = ndl.jit(count)
+        step(ndl.ones(3))
+    with pytest.raises(KeyError):
+        step(-ndl.ones(3))
+    assert w.tolist() == [1.0] * 3
+
+
+def test_training_goes_on_after_a_batch_that_was_wrong():
+    def losses(batches, compiled):
+        ndl.manual_seed(0)
+        model = nn.Sequential(nn.Embedding(5, 3), nn.Dropout(0.5), nn.Linear(3, 2))
+        optimizer = ndl.optim.Adam(model.parameters(), lr=0.1)
+
+        def step(ids):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(ids), ids)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = ndl.jit(step, fuse=False) if compiled else step
+        for ids in batches:
+            if ids is WRONG:
+                failure(step, ids)
+            else:
+                yield step(ids).item()
+
+    right = [*losses([RIGHT] * 4, compiled=False)]
+    assert [*losses([WRONG, RIGHT, RIGHT, WRONG, RIGHT, WRONG, RIGHT], compiled=True)] == right
+
+
+@pytest.mark.parametrize("seed", [ndl.manual_seed, np.random.seed])
+def test_random_numbers_of_a_run_that_failed_are_drawn_again(seed, monkeypatch):
+    if seed is np.random.seed:
+        monkeypatch.setattr(random, "_default", random.NumpyGenerator())
+
+    def draw(ids):
+        return ndl.rand(2) + TABLE[ids, 0]
+
+    seed(3)
+    expected = [draw(RIGHT).tolist() for _ in range(2)]
+    seed(3)
+    compiled = ndl.jit(draw)
+    first = compiled(RIGHT).tolist()
+    failure(compiled, WRONG)
+    assert [first, compiled(RIGHT).tolist()] == expected

@@ -116,6 +116,7 @@ class Binding:
         ]
         self.argument_slots = [slots.get(value) for value in trace.arguments]
         self.host_slots = [(host, slots.get(host.value)) for host in trace.host]
+        self.numpy_state: Any = None  # of NumPy's generator before the last call
         self.counter_slot = None if trace.counters is None else slots.get(trace.counters)
 
     def buffers(self, arguments: list[NDArray]) -> list[Any]:
@@ -129,6 +130,8 @@ class Binding:
         for slot, array in zip(self.argument_slots, arguments, strict=True):
             if slot is not None:
                 buffers[slot] = array._handle
+        if self.host_slots:
+            self.numpy_state = np.random.get_state()
         for host, slot in self.host_slots:
             numbers = np.ascontiguousarray(host.draw(), host.value.dtype.storage)
             if slot is not None:
@@ -156,6 +159,13 @@ class Binding:
         for generator, distance in self.trace.advances:
             generator.position += distance
         return words.view(np.int64)
+
+    def rewind(self) -> None:
+        """The generators go back: a run that failed has drawn nothing."""
+        for generator, distance in self.trace.advances:
+            generator.position -= distance
+        if self.host_slots:
+            np.random.set_state(self.numpy_state)
 
     # Memory of results ------------------------------------------------------------------------
 
@@ -259,7 +269,8 @@ class Binding:
             if isinstance(owner, Tensor):  # an array of NumPy's has none
                 set_grad(owner, grad)
             if isinstance(target, Cell):  # as a result: see deliver
-                self.last_gradients[self.gradient_outputs.index(i)] = grad
+                if not output.is_early:
+                    self.last_gradients[self.gradient_outputs.index(i)] = grad
                 return
             for position in output.given_as:
                 results[position] = grad

@@ -14,6 +14,7 @@ from . import breaks, loops
 from .binding import Binding
 from .epilogues import epilogues
 from .errors import name_call
+from .failing import written_early
 from .fuse import fuse
 from .graph import FlatValue, Graph, Node, Operand, map_operands
 from .lanes import sections
@@ -44,7 +45,6 @@ class Program:
         self.trace = trace
         self._facts_seen = -1  # `facts.changes` when they last held
         self._untold = [fact for fact in trace.facts.values() if not fact.is_told]
-        self.homes = [_home(output) for output in trace.outputs]
         self.stages = {"traced": trace.graph}
         self.panels: dict[FlatValue, Operand] = {}
         for name, a_pass in (PASSES if fused else UNFUSED).items():
@@ -53,9 +53,13 @@ class Program:
             if name == "fused":
                 self.stages["panels"], self.panels = panels(graph, _fixed_state(trace))
         self.graph = loops.planned(graph)
+        early = written_early(self.graph)
+        self.homes: list[Home | None] = []
+        for output, result in zip(trace.outputs, self.graph.results, strict=True):
+            output.is_early = result.value in early
+            self.homes.append(_home(output))
+            output.has_home = self.homes[-1] is not None
         self.plan = plan_memory(self.graph, self.homes)
-        for output, home in zip(trace.outputs, self.homes, strict=True):
-            output.has_home = home is not None
         self._bind = Binding(self.plan, trace, self.graph.constants, self.panels)
         self._calls = compile_calls(self.plan)
 
@@ -127,7 +131,8 @@ class Program:
         return self._bind.deliver(made, originals), seconds
 
     def _failed(self, error: BaseException) -> None:
-        """Say which call it was."""
+        """Say which call it was; the numbers that were drawn are drawn again."""
+        self._bind.rewind()
         node = failed_node(self._calls, error)
         if node is not None:
             name_call(error, node)
@@ -145,7 +150,7 @@ def _home(output: Output) -> Home | None:
     if output.kind == MEMORY:
         return Home(output.target.value, must=True)
     state = output.state
-    if output.kind != DATA or state is None or len(state.cells) != 1:
+    if output.kind != DATA or state is None or len(state.cells) != 1 or output.is_early:
         return None
     real, new = layout_of(state.arrays[0]), output.operand
     strides = effective_strides(new.shape, new.strides)

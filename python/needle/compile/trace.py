@@ -67,6 +67,7 @@ class Output:
     given_as: tuple[int, ...] = ()  # the positions of results that are this gradient (GRADIENT)
     state: State | None = None  # what it replaces (DATA)
     has_home: bool = False  # may it be computed in that memory?
+    is_early: bool = False  # may a call fail after it has been written?
 
 
 @dataclass

@@ -1,0 +1,48 @@
+"""Calls that may fail in the middle of a run: an index out of range, the user's Python.
+
+What a run writes before the last of them goes to memory that nobody has yet, so that a run which
+fails leaves tensors from outside as they were. What `x[i] = v` writes is in place all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .breaks import PYTHON
+from .graph import INDEXING, FlatValue, Graph, Node
+from .loops import loop_of
+
+
+def written_early(graph: Graph) -> set[FlatValue]:
+    """The results whose memory is first written before a call that may fail."""
+    last = max(_that_may_fail(graph), default=-1)
+    starts: dict[FlatValue, int] = {}
+    for i, node in enumerate(graph.nodes):
+        for k, out in enumerate(node.outs):
+            former = node.continues[k] if node.continues else None
+            starts[out.value] = i if former is None else starts.get(former, -1)
+    return {r.value for r in graph.results if starts.get(r.value, last) < last}
+
+
+def _that_may_fail(graph: Graph) -> Iterator[int]:
+    """The positions of such calls; indices that an earlier call has looked at are right."""
+    seen: set[Any] = set()
+    for i, node in enumerate(graph.nodes):
+        loop = loop_of(node)
+        if node.kernel in INDEXING and (check := _check(node)) not in seen:
+            seen.add(check)
+            yield i
+        elif node.kernel == PYTHON or (
+            loop is not None and any(True for _ in _that_may_fail(loop.body))
+        ):
+            yield i
+
+
+def _check(node: Node) -> tuple[Any, ...]:
+    """The indices of a call, and the sizes of the axes that they must be in."""
+    if node.kernel == "gather":
+        _, array, indices = node.args
+    else:
+        _, array, indices, _ = node.args
+    return indices, array.shape[: len(indices)]

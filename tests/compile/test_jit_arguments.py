@@ -22,7 +22,7 @@ def test_arguments_and_results_may_be_nested():
         out = f((ndl.tensor([1.0]), np.array([2.0], np.float32)), scale, options)
         assert out["sum"].tolist() == [3.0] and out["name"] == "x"
         assert [x.tolist() for x in out["rest"]] == [[scale], [8.0]]
-    assert f.cache_info() == (1, 2, 2, 0)
+    assert f.cache_info() == (1, 2, 128, 2, 0)
 
 
 def test_results_are_not_overwritten_by_the_next_call():

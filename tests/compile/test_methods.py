@@ -76,7 +76,7 @@ def test_objects_without_a_dict_are_fixed_arguments():
 
     two, three = Slots(2.0), Slots(3.0)
     assert [m.apply(ONE).item() for m in (two, three, two)] == [2.0, 3.0, 2.0]
-    assert two.apply.cache_info() == (1, 2, 2, 0)
+    assert two.apply.cache_info() == (1, 2, 128, 2, 0)
 
 
 def test_methods_of_classes():

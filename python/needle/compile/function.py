@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from types import MethodType
 from typing import Any, NamedTuple, TypeVar, overload
 
@@ -18,6 +18,7 @@ from ..backend import default_device
 from ..dtype import dtype_of
 from ..graph import observers
 from ..ndarray.array import NDArray, from_numpy
+from .cache import Cache
 from .dynamic import Dynamic, Family, family_of, open_key
 from .runtime import Program
 from .show import Kernel, Profile, Stages
@@ -27,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 ENABLED = config.JIT != "off" and config.BACKEND == "nd"
 METHODS = "_compiled_methods"  # where an object keeps its own
 MANY_TRACES = 8  # from here on a function is said to retrace often
+MAXSIZE = 128  # programs of a function, as in functools; a training step of 6 layers is 1 MB
 
 
 # Is told of every call: the function's name, its program, the seconds of each kernel.
@@ -34,12 +36,13 @@ watch: Callable[[str, Program, list[float]], None] | None = None
 
 
 class CacheInfo(NamedTuple):
-    """How often a program was found, how often the function was traced, how many are kept, and how
-    often one was made for another size of a dynamic axis."""
+    """How often a program was found, how often the function was traced, how many may be kept and
+    are, and how often one was made for another size of a dynamic axis."""
 
     hits: int
     misses: int
-    size: int
+    maxsize: int | None
+    currsize: int
     resized: int = 0
 
 
@@ -136,15 +139,16 @@ class Jitted:
         function: Callable[..., Any],
         fuse: bool = True,
         dynamic: int | dict[str, int] | None = None,
+        maxsize: int | None = MAXSIZE,
     ):
         self.__name__ = "function"
         functools.update_wrapper(self, function)
         self._function = function
         self._fuse = fuse
-        self._programs: dict[Hashable, list[Program]] = {}
+        self._programs: Cache[Program] = Cache(maxsize)
         self._axes = dynamic
         self._dynamic = None if dynamic is None else Dynamic(function, dynamic)
-        self._families: dict[Hashable, list[Family]] = {}
+        self._families: Cache[Family] = Cache(maxsize)
         self._hits = self._misses = self._resized = 0
         self._last: Program | None = None
         self._last_key: Hashable = None
@@ -162,7 +166,7 @@ class Jitted:
             methods = fields[METHODS] = Methods(instance)
         if self not in methods.bound:
             function = self._function.__get__(instance, owner)
-            methods.bound[self] = Jitted(function, self._fuse, self._axes)
+            methods.bound[self] = Jitted(function, self._fuse, self._axes, self._programs.maxsize)
         return methods.bound[self]
 
     def __reduce__(self) -> Any:
@@ -174,7 +178,7 @@ class Jitted:
         module = sys.modules.get(getattr(self, "__module__", ""))
         if getattr(module, name, None) is self:
             return name
-        return Jitted, (self._function, self._fuse, self._axes)
+        return Jitted, (self._function, self._fuse, self._axes, self._programs.maxsize)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_tracing() or observers or not ENABLED:
@@ -188,21 +192,23 @@ class Jitted:
         return result
 
     def _find(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-        programs = self._programs.setdefault(call.key, [])
+        programs = self._programs.get(call.key)
         for program in reversed(programs):
             if program.holds():
                 self._hits += 1
+                program.used = self._hits + self._misses
                 self._last = program
                 return program
         with lock:
             program = self._resize(call, args, kwargs) or self._trace(call, args, kwargs, programs)
-        programs[:] = [p for p in programs if not p.trace.escaped][-MANY_TRACES:]
-        programs.append(program)
+            program.used = self._hits + self._misses
+            known = [p for p in self._programs.get(call.key) if not p.trace.escaped]
+            self._programs.put(call.key, [*known[-MANY_TRACES:], program])
         self._last, self._last_key = program, call.key
         return program
 
     def _trace(
-        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], known: list[Program]
+        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], known: Sequence[Program]
     ) -> Program:
         self._misses += 1
         self._warn(call.key, known)
@@ -212,7 +218,9 @@ class Jitted:
             n = self._dynamic.size(call, marks)
             if n is not None and n > 1:
                 made = family_of(self._function, args, kwargs, call.types, marks, traced, n)
-                self._families.setdefault(open_key(call.key, marks), []).append(made)
+                made.used = self._hits + self._misses
+                key = open_key(call.key, marks)
+                self._families.put(key, [*self._families.get(key), made])
         return Program(traced, self._fuse)
 
     def _resize(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
@@ -221,15 +229,16 @@ class Jitted:
             return None
         marks = self._dynamic.marked(call, args, kwargs)
         n = self._dynamic.size(call, marks)
-        for family in reversed(self._families.get(open_key(call.key, marks), [])):
+        for family in reversed(self._families.get(open_key(call.key, marks))):
             if n is not None and family.allows(n):
+                family.used = self._hits + self._misses
                 program = Program(family.trace_for(n), self._fuse)
                 if program.holds():
                     self._resized += 1
                     return program
         return None
 
-    def _warn(self, key: Hashable, known: list[Program]) -> None:
+    def _warn(self, key: Hashable, known: Sequence[Program]) -> None:
         if self._misses <= MANY_TRACES or self._misses % MANY_TRACES != 1:
             return
         if known:
@@ -241,9 +250,9 @@ class Jitted:
         warnings.warn(message, RuntimeWarning, stacklevel=5)
 
     def cache_info(self) -> CacheInfo:
-        """Hits, misses (traces), and programs that are kept."""
-        size = sum(len(programs) for programs in self._programs.values())
-        return CacheInfo(self._hits, self._misses, size, self._resized)
+        """Hits, misses (traces), and programs that may be kept and that are."""
+        programs = self._programs
+        return CacheInfo(self._hits, self._misses, programs.maxsize, len(programs), self._resized)
 
     def clear_cache(self) -> None:
         """Forget all programs."""
@@ -298,11 +307,26 @@ def _difference(new: Any, old: Any) -> str:
 
 
 @overload
-def jit(function: F, *, fuse: bool = True, dynamic: int | dict[str, int] | None = None) -> F: ...
-@overload
-def jit(*, fuse: bool = True, dynamic: int | dict[str, int] | None = None) -> Callable[[F], F]: ...
 def jit(
-    function: Any = None, *, fuse: bool = True, dynamic: int | dict[str, int] | None = None
+    function: F,
+    *,
+    fuse: bool = True,
+    dynamic: int | dict[str, int] | None = None,
+    maxsize: int | None = MAXSIZE,
+) -> F: ...
+@overload
+def jit(
+    *,
+    fuse: bool = True,
+    dynamic: int | dict[str, int] | None = None,
+    maxsize: int | None = MAXSIZE,
+) -> Callable[[F], F]: ...
+def jit(
+    function: Any = None,
+    *,
+    fuse: bool = True,
+    dynamic: int | dict[str, int] | None = None,
+    maxsize: int | None = MAXSIZE,
 ) -> Any:
     """Compile a function: a whole training step, or inference.
 
@@ -318,6 +342,8 @@ def jit(
     `dynamic` names an axis whose size may change without tracing again: `dynamic=0` is the first
     axis of all arrays, `dynamic={"x": 0}` that of an argument. It must have one size in a call.
 
+    Of more than `maxsize` programs, the one that was not used for longest goes; None keeps all.
+
     >>> w = ndl.tensor([1.0, 2.0])
     >>> @ndl.jit
     ... def f(x):
@@ -329,7 +355,11 @@ def jit(
     (4.0, 1)
     """
     if function is None:
-        return lambda f: jit(f, fuse=fuse, dynamic=dynamic)
+        return lambda f: jit(f, fuse=fuse, dynamic=dynamic, maxsize=maxsize)
+    if maxsize is not None and (not isinstance(maxsize, int) or maxsize < 1):
+        raise ValueError(
+            f"[jit] expected maxsize to be a positive whole number or None, got {maxsize!r}."
+        )
     if not callable(function):
         raise TypeError(f"[jit] expected a function, got {type(function).__name__}.")
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
@@ -337,4 +367,4 @@ def jit(
             "[jit] expected a function that returns its result, got one that yields or awaits; "
             "compile the functions that it calls."
         )
-    return Jitted(function, fuse, dynamic)
+    return Jitted(function, fuse, dynamic, maxsize)

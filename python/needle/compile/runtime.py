@@ -43,6 +43,7 @@ class Program:
 
     def __init__(self, trace: Trace, fused: bool = True):
         self.trace = trace
+        self.used = 0  # when: see cache.py
         self._facts_seen = -1  # `facts.changes` when they last held
         self._untold = [fact for fact in trace.facts.values() if not fact.is_told]
         self.stages = {"traced": trace.graph}

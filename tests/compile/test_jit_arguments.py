@@ -206,3 +206,14 @@ def test_the_reference_device_runs_too():
     x = ndl.tensor(X, device=ndl.cpu_numpy())
     np.testing.assert_array_equal(bits(f(x)), bits((x @ x.T).exp().sum(1)))
     assert f(x).device == ndl.cpu_numpy()
+
+
+@pytest.mark.parametrize("number", [np.float64(2.5), np.float32(2.5), np.int64(2), np.bool_(True)])
+def test_numbers_of_numpys_are_numbers(number):
+    def f(x, number):
+        return x * number + number, number - x, x**number, ndl.where(x > number, x, number)
+
+    x = ndl.tensor([1.0, 2.0, 3.0])
+    for found, expected in zip(ndl.jit(f)(x, number), f(x, number), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)

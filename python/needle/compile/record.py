@@ -14,6 +14,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ..backend import BackendDevice
 from ..backend.protocol import OUTPUTS, READS_OUTPUTS, Backend
 from ..dtype import DType, int64
@@ -167,7 +169,7 @@ class Recording:
             return self.operand(argument)
         if isinstance(argument, (tuple, list)):
             return tuple(self._entered(a) for a in argument)
-        return argument
+        return argument.item() if isinstance(argument, np.generic) else argument
 
     def _written(self, array: Any, is_read: bool, continues: list[FlatValue | None]) -> Operand:
         handle = self._handle_of(array)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,13 +16,21 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     {'a': 2, 'b': (3, [4])}
     """
     if isinstance(tree, dict):
-        return {key: map_leaves(function, x) for key, x in tree.items()}
+        items = {key: map_leaves(function, x) for key, x in tree.items()}
+        return items if type(tree) is dict else _same_kind(tree, items)
     if isinstance(tree, TensorTuple):
         tree = tree.tuple()
     if isinstance(tree, (tuple, list)):
-        items = [map_leaves(function, x) for x in tree]
-        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+        parts = [map_leaves(function, x) for x in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
     return function(tree)
+
+
+def _same_kind(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
+    """A dict of the user's kind, such as a defaultdict, with other items."""
+    made = copy.copy(tree)
+    made.update(items)
+    return made
 
 
 def leaves(tree: Any) -> list[Any]:

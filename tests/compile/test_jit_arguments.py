@@ -1,5 +1,7 @@
 """Arguments and results of compiled functions."""
 
+from collections import OrderedDict, defaultdict
+
 import numpy as np
 import pytest
 
@@ -197,8 +199,36 @@ def test_a_tuple_of_tensors_is_an_argument():
 
 
 def test_unhashable_arguments_are_refused():
-    with pytest.raises(TypeError, match="hashable values as arguments, got set"):
-        ndl.jit(lambda x: x)({1})
+    f = ndl.jit(lambda *args, **kwargs: None)
+    expected = "hashable values as arguments, got set in argument"
+    for args, kwargs, where in (
+        (({1},), {}, "1"),
+        ((ndl.ones(1), [2, {1}]), {}, "2"),
+        ((3,), {"options": {"a": {1}}}, "'options'"),
+    ):
+        with pytest.raises(TypeError, match=f"{expected} {where}; pass what is in it"):
+            f(*args, **kwargs)
+
+
+def test_slices_are_fixed_values():
+    f = ndl.jit(lambda x, where: x[where])
+    x = ndl.arange(6)
+    for where in (slice(2), slice(1, 3), slice(None, None, 2), slice(2)):
+        assert f(x, where).tolist() == x[where].tolist()
+    assert f.cache_info().misses == 3
+
+
+def test_dicts_of_the_users_kind_stay_what_they_are():
+    def f(given):
+        return type(given), given["b"], given
+
+    counted = defaultdict(lambda: 7, a=ndl.ones(2), b=ndl.zeros(1))
+    ordered = OrderedDict(b=ndl.ones(2), a=ndl.ones(1))
+    for given in (counted, ordered):
+        kind, b, back = ndl.jit(f)(given)
+        assert kind is type(given) is type(back) and b.shape == given["b"].shape
+        assert list(back) == list(given)
+    assert ndl.jit(lambda given: given["c"])(counted) == 7
 
 
 def test_the_reference_device_runs_too():

@@ -18,6 +18,7 @@ from ..backend import default_device
 from ..dtype import dtype_of
 from ..graph import observers
 from ..ndarray.array import NDArray, from_numpy
+from ..tree import leaves
 from .cache import Cache
 from .dynamic import Dynamic, Family, family_of, open_key
 from .runtime import Program
@@ -56,8 +57,15 @@ class Call:
         self.arrays: list[NDArray] = []
         self.originals: list[Any] = []
         self._kinds: list[tuple[Any, ...] | None] = []  # of all leaves; None is a fixed value
-        given = (tuple, *map(self._enter, args))
-        self.key: Hashable = (given, self._enter(kwargs) if kwargs else (), is_grad_enabled())
+        try:
+            given = (tuple, *map(self._enter, args))
+            self.key: Hashable = (given, self._enter(kwargs) if kwargs else (), is_grad_enabled())
+        except _NoValue as found:
+            raise TypeError(
+                f"[jit] expected tensors, arrays or hashable values as arguments, got {found} in "
+                f"argument {_where(found, args, kwargs)}; pass what is in it (lists, tuples and "
+                "dicts may be nested), or use it from outside."
+            ) from None
 
     @property
     def types(self) -> list[ArgumentType | None]:
@@ -86,16 +94,14 @@ class Call:
         if isinstance(tree, (tuple, list)):
             return (type(tree), *map(self._enter, tree))
         if isinstance(tree, dict):
-            return (dict, *((k, self._enter(v)) for k, v in tree.items()))
+            return (type(tree), *((k, self._enter(v)) for k, v in tree.items()))
         self._kinds.append(None)
+        value = _exact(tree)
         try:
-            hash(tree)
+            hash(value)
         except TypeError:
-            raise TypeError(
-                f"[jit] expected tensors, arrays or hashable values as arguments, got "
-                f"{type(tree).__name__}."
-            ) from None
-        return (type(tree), _exact(tree))
+            raise _NoValue(tree) from None
+        return (type(tree), value)
 
     def _add(self, original: Any, data: NDArray, requires_grad: bool | None) -> Hashable:
         same_as = None
@@ -113,7 +119,24 @@ def _exact(value: Any) -> Hashable:
     """What tells a fixed value from others: 0 and -0 are two, and NaN is one."""
     if isinstance(value, np.generic):
         return (value.dtype.str, value.tobytes())
+    if isinstance(value, slice):  # has no hash before Python 3.12
+        return tuple(map(_exact, (value.start, value.stop, value.step)))
     return repr(value) if isinstance(value, (float, complex)) else value
+
+
+class _NoValue(Exception):
+    """An argument that can be no fixed value: it has no hash."""
+
+    def __init__(self, value: Any):
+        super().__init__(type(value).__name__)
+        self.value = value
+
+
+def _where(found: _NoValue, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The argument that it was found in."""
+    named = [(f"{i + 1}", x) for i, x in enumerate(args)]
+    named += [(f"{name!r}", x) for name, x in kwargs.items()]
+    return next(name for name, x in named if any(y is found.value for y in leaves(x)))
 
 
 class Methods:

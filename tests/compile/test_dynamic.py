@@ -213,3 +213,24 @@ def test_new_state_traces_again():
     f(ndl.ones(4, 3))
     w.data = ndl.ones(1, 3)
     assert f(ndl.ones(5, 3)).shape == (5, 3) and f.cache_info().misses == 2
+
+
+def test_arguments_may_have_any_name():
+    f = ndl.jit(lambda array: array * 2, dynamic=0)
+    for n in (4, 5, 6):
+        assert f(array=ndl.ones(n)).shape == (n,)
+    assert f.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("axes", [True, "x", 1.5, [0], {"x": "first"}])
+def test_axes_that_are_none(axes):
+    with pytest.raises(TypeError, match=r"number of an axis, as in dynamic=0 or .*, got "):
+        ndl.jit(lambda x: x, dynamic=axes)
+
+
+def test_a_loop_over_the_axis_is_named():
+    f = ndl.jit(lambda x: sum(x[i] for i in range(x.shape[0])), dynamic=0)
+    with pytest.raises(
+        ndl.TraceError, match=r"followed, in binary at .*test_dynamic.py:\d+: the num"
+    ):
+        f(ndl.ones(4, 2))

@@ -7,6 +7,7 @@ not follow in this way raises `Varies`.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -111,6 +112,9 @@ class Blend:
     def graph(self) -> Graph:
         first, second, made = self.first.graph, self.second.graph, Graph()
         if len(first.inputs) != len(second.inputs) or len(first.nodes) != len(second.nodes):
+            both = itertools.zip_longest(first.nodes, second.nodes)
+            apart = ((a, b) for a, b in both if not (a and b and a.source == b.source))
+            self.node = next((a or b for a, b in apart), None)
             raise Varies("the number of calls changes")
         for a, b in zip(first.inputs, second.inputs, strict=True):
             self._value(made, a, b)

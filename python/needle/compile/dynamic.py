@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..ndarray.array import NDArray
 from ..tree import leaves
 from .blend import PROBES, Blend, Varies, is_same_graph
 from .errors import TraceError
@@ -28,6 +29,12 @@ class Dynamic:
     def __init__(self, function: Callable[..., Any], axes: int | dict[str, int]):
         self.axes = axes
         self.signature = inspect.signature(function)
+        numbers = axes.values() if isinstance(axes, dict) else (axes,)
+        if any(type(axis) is not int for axis in numbers):
+            raise TypeError(
+                "[jit] expected dynamic to be the number of an axis, as in dynamic=0 or "
+                f"dynamic={{'x': 0}}, got {axes!r}."
+            )
         if isinstance(axes, dict):
             unknown = [name for name in axes if name not in self.signature.parameters]
             if unknown:
@@ -87,7 +94,7 @@ def open_key(key: Hashable, marks: list[int | None]) -> Hashable:
     def opened(part: Any) -> Any:
         if not isinstance(part, tuple):
             return part
-        if part and part[0] == "array":
+        if part and part[0] is NDArray:
             axis = next(rest)
             shape = tuple(None if d == axis else n for d, n in enumerate(part[1]))
             return (*part[:1], shape, *part[2:])

@@ -110,7 +110,7 @@ class Call:
             same_as = None if first == len(self.arrays) else first
         self.arrays.append(data if data.is_compact() else data.copy())
         self.originals.append(original)
-        kind = ("array", data.shape, data.dtype, data.device.name, requires_grad, same_as)
+        kind = (NDArray, data.shape, data.dtype, data.device.name, requires_grad, same_as)
         self._kinds.append(kind)
         return kind
 
@@ -320,7 +320,7 @@ class Jitted:
 def _difference(new: Any, old: Any) -> str:
     """The first place where two keys differ, in words."""
     if isinstance(new, tuple) and isinstance(old, tuple):
-        if new and old and new[0] == old[0] == "array":
+        if new and old and new[0] is old[0] is NDArray:
             return f"an array {new[2]}{new[1]} instead of {old[2]}{old[1]}"
         if len(new) == len(old):
             for a, b in zip(new, old, strict=True):

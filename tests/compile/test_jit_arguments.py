@@ -231,6 +231,21 @@ def test_dicts_of_the_users_kind_stay_what_they_are():
     assert ndl.jit(lambda given: given["c"])(counted) == 7
 
 
+def test_writing_into_a_read_only_array_is_refused_before_the_run():
+    w = ndl.zeros(2)
+
+    @ndl.jit
+    def f(x):
+        w.data = w.detach() + 1.0
+        x[0] = 5.0
+
+    fixed = np.ones(2, np.float32)
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match=r"read-only NumPy array of shape \(2,\); copy it first"):
+        f(fixed)
+    assert w.tolist() == [0.0, 0.0]
+
+
 def test_the_reference_device_runs_too():
     f = ndl.jit(lambda x: (x @ x.T).exp().sum(1))
     x = ndl.tensor(X, device=ndl.cpu_numpy())

@@ -70,6 +70,9 @@ class Binding:
                     f"{originals[i].shape}, which has one already; set it to None before the call, "
                     "or use the tensor from outside instead of passing it."
                 )
+        for output in trace.outputs:
+            if output.kind == WRITTEN:
+                check_writable(originals[output.target])
         shared = [original for original in originals if id(original) in trace.changed]
         if self.writes_in_place:
             shared += self._sharing_memory(originals)
@@ -293,17 +296,27 @@ class Binding:
             results[i].inputs, results[i]._stamp = sources, autograd.next_stamp()
 
 
+def check_writable(original: Any) -> None:
+    """Raise if the function cannot write into an argument."""
+    if isinstance(original, np.ndarray):
+        if not original.flags.writeable:
+            raise ValueError(
+                "[jit] the function writes into an argument that is a read-only NumPy array of "
+                f"shape {original.shape}; copy it first (x = x.copy())."
+            )
+    elif has_overlap(memory := _array_of(original)):
+        raise ValueError(
+            f"[jit] the function writes into an argument that is a broadcast view {memory.shape}; "
+            "copy it first (x = x.clone())."
+        )
+
+
 def write_argument(original: Any, array: NDArray) -> None:
     """Write into an argument's memory what the function wrote there."""
     if isinstance(original, np.ndarray):
         original[...] = array.numpy()
         return
     memory = _array_of(original)
-    if has_overlap(memory):
-        raise ValueError(
-            f"[jit] the function writes into an argument that is a broadcast view {memory.shape}; "
-            "copy it first (x = x.clone())."
-        )
     memory.device.mod.copy(memory, array)
     if isinstance(original, Tensor):
         autograd.after_write(original)

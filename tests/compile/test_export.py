@@ -182,6 +182,13 @@ def test_what_is_no_inference_is_refused(tmp_path, name):
 
     with pytest.raises(TypeError, match="changes the data of a tensor"):
         ndl.export(writes, ndl.ones(1), path=tmp_path / name)
+
+    def writes_in_place(x):
+        x[0] = 2.0
+        return x
+
+    with pytest.raises(TypeError, match="the function writes into an argument; export inference"):
+        ndl.export(writes_in_place, ndl.ones(1), path=tmp_path / name)
     with pytest.raises(TypeError, match="random numbers"):
         ndl.export(lambda x: nn.functional.dropout(x, 0.5), ndl.ones(9), path=tmp_path / name)
 

@@ -443,3 +443,9 @@ def test_generators_and_coroutines_are_refused():
     for function in (steps, later):
         with pytest.raises(TypeError, match="yields or awaits"):
             ndl.jit(function)
+
+
+@pytest.mark.parametrize("show", [str, repr, print, lambda x: f"{x.sum():.2f}"])
+def test_printing_a_traced_tensor_says_when_to_print(show):
+    with pytest.raises(ndl.TraceError, match=r"return it, and print it after the call\.\n.*\.py:"):
+        ndl.jit(lambda x: show(x * 2))(ndl.ones(2))

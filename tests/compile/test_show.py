@@ -58,3 +58,10 @@ def test_long_profiles_are_cut():
 def test_a_function_must_be_called_first():
     with pytest.raises(ValueError, match="call the function first"):
         ndl.jit(lambda x: x).graph  # noqa: B018
+
+
+def test_stages_that_there_are():
+    f = ndl.jit(lambda x: x * 2)
+    f(ndl.ones(2))
+    with pytest.raises(KeyError, match=r"expected one of traced, simplified, fused.*got 'fuse'"):
+        f.graph["fuse"]

@@ -21,11 +21,17 @@ REMEDIES = {
 }
 
 
+# Functions of this package that ask for elements to show them.
+SHOWING = ("__repr__", "__str__", "__format__")
+PRINT_LATER = "return it, and print it after the call"
+
+
 def needs_data(what: str, remedy: str) -> TraceError:
     """The error for Python that asks for elements which are not computed yet."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_users(frame):
         remedy = REMEDIES.get(frame.f_code.co_filename.removeprefix(PACKAGE), remedy)
+        remedy = PRINT_LATER if frame.f_code.co_name in SHOWING else remedy
         frame = frame.f_back
     return at_user_line(
         f"[jit] {what} while the function is traced: its elements are not computed yet; {remedy}."

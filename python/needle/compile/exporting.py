@@ -26,7 +26,7 @@ from .panels import panels_of
 from .results import as_result
 from .runtime import Program, compile_calls
 from .stored import NotStored, Writer, read_graph
-from .trace import RESULT, Output
+from .trace import DATA, ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output
 
 KEY, VERSION = "needle.program", 1
 
@@ -69,14 +69,23 @@ def export(
     safetensors.write_atomically(path, weights, {KEY: json.dumps(document)})
 
 
+CHANGES = {
+    DATA: "changes the data of a tensor",
+    GRADIENT: "changes the gradient of a tensor",
+    MEMORY: "writes into a tensor",
+    WRITTEN: "writes into an argument",
+    ESCAPED: "lets a tensor that it makes outlive it",
+}
+
+
 def _check(program: Program) -> None:
     """Is it inference: results, and nothing else that changes?"""
     trace = program.trace
     for output in trace.outputs:
         if output.kind != RESULT:
             raise NotStored(
-                f"[export] the function changes the {output.kind} of a tensor; export inference "
-                "only: model.eval(), no backward()."
+                f"[export] the function {CHANGES[output.kind]}; export inference only: "
+                "model.eval(), no backward(), no writing in place."
             )
     if trace.host or trace.draws:
         raise NotStored("[export] the function draws random numbers; call model.eval() first.")

@@ -23,6 +23,8 @@ class Stages:
         self._stages = stages
 
     def __getitem__(self, name: str) -> Graph:
+        if name not in self._stages:
+            raise KeyError(f"[jit] expected one of {', '.join(self._stages)}, got {name!r}.")
         return self._stages[name]
 
     def __iter__(self) -> Any:

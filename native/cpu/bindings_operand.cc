@@ -180,6 +180,9 @@ bool is_buffer(nb::handle handle) {
 
 Buffer& buffer_of(nb::handle handle, Site site) {
   if (!is_buffer(handle)) {
+    if (nb::hasattr(handle, "absent")) {  // of compile/record.py: it knows why it has no memory
+      raise_type(site, "%s", nb::str(handle.attr("absent")).c_str());
+    }
     raise_type(site, "the array is not on this device (its handle is a %s)",
                Py_TYPE(handle.ptr())->tp_name);
   }

@@ -194,3 +194,21 @@ def test_random_numbers_of_a_run_that_failed_are_drawn_again(seed, monkeypatch):
     first = compiled(RIGHT).tolist()
     failure(compiled, WRONG)
     assert [first, compiled(RIGHT).tolist()] == expected
+
+
+def test_tensors_that_a_failed_call_left_behind_say_so():
+    kept = []
+
+    @ndl.jit
+    def keep(x, ids):
+        kept.append(x * 2)
+        return TABLE[ids]
+
+    failure(keep, ndl.ones(3), WRONG)
+    (left,) = kept
+    for use in (lambda: left + 1, left.numpy, lambda: str(left), lambda: left.sum().item()):
+        with pytest.raises(TypeError, match="was made while a function was traced, and has no"):
+            use()
+    with pytest.raises(ndl.TraceError, match=r"(?s)kept by a call that failed.*\n.*left \+ x"):
+        ndl.jit(lambda x: left + x)(ndl.ones(3))
+    assert keep(ndl.ones(3), RIGHT).shape == (2, 3) and kept[1].tolist() == [2.0] * 3

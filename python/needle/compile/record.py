@@ -22,9 +22,9 @@ from ..dtype import DType, int64
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.bounds import Words
 from ..ndarray.layout import Shape, compact_strides
-from ..ndarray.random import words_of
+from ..ndarray.random import recording as tracing, words_of
 from ..user_code import user_place
-from .errors import TraceError, needs_data
+from .errors import TraceError, at_user_line, needs_data
 from .graph import (
     COMPUTED,
     CONSTANT,
@@ -41,15 +41,25 @@ from .graph import (
 USE_WHERE = "use ndl.where, ndl.cond or ndl.while_loop instead, or compute this outside"
 
 
-class Handle:
-    """Memory without elements: what it holds now is a value of the graph (None: not written)."""
+ABSENT = (
+    "the tensor was made while a function was traced, and has no elements: it was kept by a call "
+    "that failed, or is used on another thread; let the function return it."
+)
 
-    __slots__ = ("size", "dtype", "value", "__weakref__")
+
+class Handle:
+    """Memory without elements: what it holds now is a value of the graph (None: not written).
+    `trace` tells which trace it belongs to."""
+
+    __slots__ = ("size", "dtype", "value", "trace", "__weakref__")
+    absent = ABSENT  # what kernels say of it
 
     def __init__(self, size: int, dtype: DType, value: FlatValue | None = None):
         self.size = size
         self.dtype = dtype
         self.value = value
+        recorder: Any = tracing.recorder
+        self.trace = None if recorder is None else recorder.trace
 
     def ptr(self) -> int:
         raise needs_data("the address of a tensor was asked for", USE_WHERE)
@@ -78,6 +88,7 @@ class Recording:
     """The graph that is being recorded, and the real memory that it was found to use."""
 
     def __init__(self) -> None:
+        self.trace = object()
         self.graph = Graph()  # where calls are noted: the program's, or the body of a loop
         self.root = self.graph
         self.tracked: Any = None  # tensors from outside, of trace.py
@@ -109,6 +120,8 @@ class Recording:
         """The handle of an array; real memory that no tensor was seen to hold is a constant."""
         handle = array._handle
         if isinstance(handle, Handle):
+            if handle.trace is not self.trace:
+                raise at_user_line(f"[jit] {ABSENT}")
             return handle
         found = self._constants.get(id(handle))
         if found is None:

@@ -49,6 +49,33 @@ PyObject* hold_arrays(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
+// same_names(places, names, values): has each name its value still, in a dict or in the cell of a
+// variable?
+PyObject* same_names(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([=]() -> PyObject* {
+    check_lists(arguments, count, 3);
+    const Py_ssize_t n = PyList_GET_SIZE(arguments[0]);
+    for (const int k : {1, 2}) {
+      if (PyList_GET_SIZE(arguments[k]) != n) raise_value({"state", nullptr}, "lengths differ");
+    }
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      PyObject* const place = PyList_GET_ITEM(arguments[0], i);
+      PyObject* value = nullptr;
+      if (PyDict_Check(place)) {
+        value = PyDict_GetItemWithError(place, PyList_GET_ITEM(arguments[1], i));
+        if (value == nullptr && PyErr_Occurred()) throw nb::python_error();
+      } else if (PyCell_Check(place)) {
+        value = PyCell_GET(place);
+      } else {
+        raise_type({"state", nullptr}, "expected a dict or a cell, got %s",
+                   Py_TYPE(place)->tp_name);
+      }
+      if (value != PyList_GET_ITEM(arguments[2], i)) Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+  });
+}
+
 bool is_foreign(PyObject* handle) {
   return is_buffer(handle) && buffer_of(handle, {"state", nullptr}).is_foreign();
 }
@@ -114,6 +141,7 @@ PyObject* take_gradients(PyObject*, PyObject* const* arguments, Py_ssize_t count
 
 void bind_state(nb::module_& m) {
   static PyMethodDef functions[] = {fast_method("hold_arrays", hold_arrays),
+                                    fast_method("same_names", same_names),
                                     fast_method("take_homes", take_homes),
                                     fast_method("take_gradients", take_gradients),
                                     {}};

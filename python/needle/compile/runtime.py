@@ -45,6 +45,7 @@ class Program:
         self.trace = trace
         self.used = 0  # when: see cache.py
         self._facts_seen = -1  # `facts.changes` when they last held
+        self._names = trace.names if trace.names.names else None
         self._untold = [fact for fact in trace.facts.values() if not fact.is_told]
         self.stages = {"traced": trace.graph}
         self.panels: dict[FlatValue, Operand] = {}
@@ -71,6 +72,8 @@ class Program:
         trace = self.trace
         if trace.escaped or not self._bind.known.hold():
             return False
+        if self._names is not None and not self._names.hold():
+            return False
         if facts.changes != self._facts_seen:
             seen = facts.changes
             if not facts.hold(trace.facts.values()):
@@ -94,6 +97,7 @@ class Program:
         if self.trace.escaped:
             return "a tensor that it made is still used outside"
         found = self._bind.known.difference() or facts.difference(self.trace.facts)
+        found = found or self.trace.names.difference()
         return found or "tensors from outside, their gradients or random generators have changed"
 
     def kernels(self) -> list[Kernel]:

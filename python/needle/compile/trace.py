@@ -23,6 +23,7 @@ from ..reverse import Freed
 from ..tree import map_leaves
 from .breaks import breaking
 from .graph import INPUT, FlatValue, Graph, Operand, whole
+from .names import Names
 from .record import Draw, Handle, HostNumbers, Recorder, Recording
 from .state import Cell, State, Tracked, intercepted
 
@@ -90,6 +91,7 @@ class Trace:
     advances: list[tuple[Any, int]]  # and how many words a call draws
     default_generator: Any
     escaped: bool
+    names: Names
 
     @cached_property
     def assigned(self) -> list[Any]:
@@ -202,6 +204,7 @@ def _run(
         advances=[(g, g.position - start) for g, start in recording.generators.values()],
         default_generator=default_generator,
         escaped=False,
+        names=Names(function),
     )
 
 

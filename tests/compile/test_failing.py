@@ -62,6 +62,20 @@ def test_an_index_out_of_range_is_told_as_in_eager_mode(name, wrong):
         assert re.search(r"test_failing.py:\d+: .*(ids|\[i\])", place)
 
 
+def test_a_gradient_that_needs_no_elements_names_the_lookup():
+    table = ndl.ones(5, 3, requires_grad=True)
+
+    @ndl.jit
+    def gradient(ids):
+        rows = F.embedding(ids, table)
+        rows.sum().backward()
+        return table.grad
+
+    message, place = str(failure(gradient, ndl.tensor([0, -1]))).split("\n")
+    assert message.startswith("[embedding] expected ids from 0 to 4, got -1;")
+    assert place.endswith("rows = F.embedding(ids, table)")
+
+
 def test_of_another_size_of_a_dynamic_axis():
     f = ndl.jit(lambda ids: TABLE[ids] * 2, dynamic=0)
     f(ndl.tensor([0, 1, 2]))

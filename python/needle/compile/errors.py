@@ -45,7 +45,11 @@ def at_user_line(message: str) -> TraceError:
 
 
 def name_call(error: BaseException, node: Node) -> None:
-    """Let the error of a call in a program say what eager mode says, and the line of the call."""
+    """Let the error of a call in a program say what eager mode says, and the line of the call.
+
+    Of calls with the same indices, eager mode fails in the first, which may not be in the program:
+    the gradient of a sum needs no elements."""
+    node = node.first or node
     place = f"\n  {line_at(node.source)}" if node.source else ""
     if say(error, *node.words, lambda text, _: text + place):
         return

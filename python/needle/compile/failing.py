@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .breaks import PYTHON
-from .graph import INDEXING, FlatValue, Graph, Node
+from .graph import INDEXING, FlatValue, Graph
 from .loops import loop_of
 
 
@@ -30,19 +30,10 @@ def _that_may_fail(graph: Graph) -> Iterator[int]:
     seen: set[Any] = set()
     for i, node in enumerate(graph.nodes):
         loop = loop_of(node)
-        if node.kernel in INDEXING and (check := _check(node)) not in seen:
+        if node.kernel in INDEXING and (check := node.indices()) not in seen:
             seen.add(check)
             yield i
         elif node.kernel == PYTHON or (
             loop is not None and any(True for _ in _that_may_fail(loop.body))
         ):
             yield i
-
-
-def _check(node: Node) -> tuple[Any, ...]:
-    """The indices of a call, and the sizes of the axes that they must be in."""
-    if node.kernel == "gather":
-        _, array, indices = node.args
-    else:
-        _, array, indices, _ = node.args
-    return indices, array.shape[: len(indices)]

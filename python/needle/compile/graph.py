@@ -108,6 +108,7 @@ class Node:
     continues: tuple[FlatValue | None, ...] = ()
     source: str = ""  # the user's line
     words: tuple[Words, ...] = ()  # what an index out of range is told in, in turn
+    first: Node | None = None  # the call that was recorded first with the same indices
 
     @cached_property
     def ins(self) -> tuple[Operand, ...]:
@@ -130,6 +131,11 @@ class Node:
         for x in self.ins:
             yield x.value
         yield from self.formers
+
+    def indices(self) -> tuple[Any, ...]:
+        """Of a call that looks at indices: those, and the sizes of the axes that they are for."""
+        array, indices = self.args[1:3]
+        return indices, array.shape[: len(indices)]
 
     def mapped(self, change: Callable[[Operand], Operand]) -> Node:
         """The same call with other operands for reading."""

@@ -101,6 +101,7 @@ class Recording:
         self.generators: dict[int, tuple[Any, int]] = {}  # id -> (generator, its first position)
         self.counters: FlatValue | None = None
         self._drawing: Any = None
+        self._checks: dict[Any, Node] = {}  # the first call that looks at some indices
         self.own: dict[int, Any] = {}  # id -> memory that was made by the function itself
         self._constants: dict[int, Handle] = {}  # id of real memory -> what stands for it
 
@@ -173,9 +174,13 @@ class Recording:
             if name in written:
                 inputs[i] = write(argument)
         formers = tuple(continues) if any(f is not None for f in continues) else ()
-        self.graph.nodes.append(
-            Node(kernel, tuple(inputs), tuple(outs), device, formers, user_place())
-        )
+        node = Node(kernel, tuple(inputs), tuple(outs), device, formers, user_place())
+        if (
+            kernel in INDEXING
+            and (first := self._checks.setdefault(node.indices(), node)) is not node
+        ):
+            node.first = first
+        self.graph.nodes.append(node)
 
     def _entered(self, argument: Any) -> Any:
         if isinstance(argument, NDArray):

@@ -65,3 +65,11 @@ def test_stages_that_there_are():
     f(ndl.ones(2))
     with pytest.raises(KeyError, match=r"expected one of traced, simplified, fused.*got 'fuse'"):
         f.graph["fuse"]
+
+
+def test_compiled_and_exported_functions_show_what_they_are(tmp_path):
+    f = ndl.jit(test_stages_that_there_are)
+    assert repr(f) == "<compiled function test_stages_that_there_are>"
+    ndl.export(lambda x: x * 2, ndl.ones(2), path=tmp_path / "f.needle")
+    loaded = ndl.load_exported(tmp_path / "f.needle")
+    assert repr(loaded) == "<exported program of ((float32[2]), {})>"

@@ -168,6 +168,9 @@ class Exported:
         ]
         self._result = _unnest(document["result"])
 
+    def __repr__(self) -> str:
+        return f"<exported program of {_words(self.arguments)}>"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = _in_order((args, kwargs), self.arguments)
         given = _types(args, kwargs)

@@ -176,6 +176,9 @@ class Jitted:
         self._last: Program | None = None
         self._last_key: Hashable = None
 
+    def __repr__(self) -> str:
+        return f"<compiled function {getattr(self, '__qualname__', self.__name__)}>"
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: one set of programs per object. Classes, and objects without a `__dict__`,
         are a fixed argument."""

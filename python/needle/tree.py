@@ -29,7 +29,8 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
 def _same_kind(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
     """A dict of the user's kind, such as a defaultdict, with other items."""
     made = copy.copy(tree)
-    made.update(items)
+    for key, item in items.items():
+        dict.__setitem__(made, key, item)  # a Counter's update would add
     return made
 
 

@@ -1,6 +1,6 @@
 """Arguments and results of compiled functions."""
 
-from collections import OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 
 import numpy as np
 import pytest
@@ -229,6 +229,7 @@ def test_dicts_of_the_users_kind_stay_what_they_are():
         assert kind is type(given) is type(back) and b.shape == given["b"].shape
         assert list(back) == list(given)
     assert ndl.jit(lambda given: given["c"])(counted) == 7
+    assert ndl.jit(lambda x: Counter(a=2))(ndl.ones(1)) == Counter(a=2)
 
 
 def test_writing_into_a_read_only_array_is_refused_before_the_run():

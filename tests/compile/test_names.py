@@ -113,6 +113,21 @@ def test_attributes_of_the_object_of_a_method():
     assert plain.apply.cache_info().misses == 3
 
 
+def test_attributes_of_an_object_that_is_called():
+    class Scaled:
+        def __init__(self):
+            self.k = 2.0
+
+        def __call__(self, x):
+            return x * self.k
+
+    scaled = Scaled()
+    f, g = ndl.jit(scaled), ndl.jit(lambda x: scaled(x))
+    assert f(x).tolist() == g(x).tolist() == [2.0, 4.0]
+    scaled.k = 3.0
+    assert f(x).tolist() == g(x).tolist() == [3.0, 6.0]
+
+
 def test_attributes_of_others_with_the_same_name():
     class Plain:
         def __init__(self):

@@ -92,6 +92,8 @@ def _found(function: Any, seen: set[int]) -> Iterator[tuple[Place, str]]:
         yield from _of_function(function, seen)
     elif "__wrapped__" in getattr(function, "__dict__", ()):  # another compiled function
         yield from _found(function.__wrapped__, seen)
+    elif callable(function) and isinstance(type(function).__call__, FunctionType):
+        yield from _found(MethodType(type(function).__call__, function), seen)
 
 
 def _of_function(function: FunctionType, seen: set[int]) -> Iterator[tuple[Place, str]]:

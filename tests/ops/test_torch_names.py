@@ -62,6 +62,7 @@ CALLS = {
     "select": lambda m, x: x.select(1, 0),
     "unflatten": lambda m, x: x.unflatten(0, (2, 2)),
     "diag": lambda m, x: m.diag(x[0], 1),
+    "log2, log10": lambda m, x: x.abs().log2() + m.log10(x.abs() + 1),
     "trace": lambda m, x: x.trace(),
     "hstack": lambda m, x: m.hstack([x, x]),
     "vstack": lambda m, x: m.vstack([x, x[0]]),
@@ -208,3 +209,22 @@ def test_flags_and_sizes_may_be_numpys():
     assert x.sort(1, 1).tolist() == [[3, 2, 1]]
     assert ndl.searchsorted(x[0], x[0], 1).tolist() == [1, 2, 3]
     assert [part.shape for part in ndl.split(x, np.int64(2), 1)] == [(1, 2), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "twos", "tens"),
+    [
+        ("float32", range(-149, 128), range(-37, 39)),
+        ("float64", range(-1074, 1024), range(-307, 309)),
+    ],
+)
+def test_logarithms_of_powers_are_exact(dtype, twos, tens):
+    assert ndl.tensor(np.ldexp(1.0, twos).astype(dtype)).log2().tolist() == list(twos)
+    powers = np.array([float(f"1e{k}") for k in tens], dtype)
+    assert ndl.tensor(powers).log10().tolist() == list(tens)
+
+
+def test_logarithms_beyond_the_positive_numbers():
+    ends = ndl.tensor([0.0, float("inf"), -1.0, float("nan")])
+    for y in (ends.log2(), ends.log10()):
+        np.testing.assert_array_equal(y.numpy(), [-np.inf, np.inf, np.nan, np.nan])

@@ -366,6 +366,7 @@ abs = _unary("abs")
 sign = _unary("sign")
 square = _unary("square")
 relu = _unary("relu")
+round = _unary("round")  # halves to even
 exp = _unary("exp")
 log = _unary("log")
 log1p = _unary("log1p")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
-from ..autograd import Tensor
+from ..autograd import Tensor, TensorOp
 from ..backend import program as tp
-from ..backend.program import Symbol, program
+from ..backend.program import Program, Symbol, program
+from ..dtype import dtype_of, float64, floating, widened
 from ..ndarray import functions as F
 from .common import FlatOp, check_tensor
 from .compare import greater, where
@@ -17,9 +19,10 @@ from .fused import FusedOp
 # Exported as needle.<name>; the functions are also methods of Tensor.
 __all__ = [
     "Abs", "abs", "Sign", "sign", "Exp", "exp", "Expm1", "expm1", "Log", "log", "Log1p",
-    "log1p", "Sqrt", "sqrt", "Rsqrt", "rsqrt", "Square", "square", "Sin", "sin", "Cos", "cos",
-    "Tan", "tan", "Tanh", "tanh", "Sinh", "sinh", "Cosh", "cosh", "Sigmoid", "sigmoid", "ReLU",
-    "relu", "Erf", "erf", "Floor", "floor", "Ceil", "ceil", "Round", "round",
+    "log1p", "Log2", "log2", "Log10", "log10", "Sqrt", "sqrt", "Rsqrt", "rsqrt", "Square",
+    "square", "Sin", "sin", "Cos", "cos", "Tan", "tan", "Tanh", "tanh", "Sinh", "sinh", "Cosh",
+    "cosh", "Sigmoid", "sigmoid", "ReLU", "relu", "Erf", "erf", "Floor", "floor", "Ceil", "ceil",
+    "Round", "round",
 ]  # fmt: skip
 
 
@@ -102,6 +105,58 @@ class Log1p(Elementwise):
 def log1p(x: Tensor) -> Tensor:
     """log(1 + x), accurate near 0."""
     return Log1p()(check_tensor("log1p", x))
+
+
+class LogOfBase(TensorOp):
+    """y = ln x / ln b,  dy/dx = 1/(x ln b)
+
+    A result that rounding left beside a whole number is that number: log2(8) is 3."""
+
+    elementwise = True
+    base: ClassVar[int]
+
+    def compute(self, a: Any) -> Any:
+        dtype = floating(dtype_of(a.dtype))
+        return F.run(log_of_base(self.base, widened(dtype) is float64), F.cast(a, dtype))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return out_grad / (node.inputs[0] * math.log(self.base))
+
+
+@cache
+def log_of_base(base: int, double: bool) -> Program:
+    factor = 1 / math.log(base)
+    off = 2.0**-51 if double else 2.0**-22  # rounding of ln x and of the product, and no more
+
+    @program
+    def log_of_base(x: Symbol) -> Symbol:
+        y = tp.log(x) * factor
+        whole = tp.round(y)
+        return tp.where(tp.abs(y - whole) <= tp.abs(whole) * off, whole, y)
+
+    return log_of_base
+
+
+class Log2(LogOfBase):
+    """y = ln x / ln 2,  dy/dx = 1/(x ln 2)"""
+
+    base = 2
+
+
+def log2(x: Tensor) -> Tensor:
+    """The logarithm to base 2; of powers of 2 it is exact."""
+    return Log2()(check_tensor("log2", x))
+
+
+class Log10(LogOfBase):
+    """y = ln x / ln 10,  dy/dx = 1/(x ln 10)"""
+
+    base = 10
+
+
+def log10(x: Tensor) -> Tensor:
+    """The logarithm to base 10; of powers of 10 it is exact."""
+    return Log10()(check_tensor("log10", x))
 
 
 class Sqrt(Elementwise):

@@ -64,6 +64,8 @@ FUNCTIONS = (
     unary("expm1", np.expm1),
     unary("log", np.log, (0.1, 3.0)),
     unary("log1p", np.log1p, (-0.4, 3.0)),
+    unary("log2", np.log2, (0.1, 3.0)),
+    unary("log10", np.log10, (0.1, 3.0)),
     unary("sqrt", np.sqrt, (0.1, 3.0)),
     unary("rsqrt", lambda x: 1 / np.sqrt(x), (0.5, 3.0)),
     unary("sin", np.sin),

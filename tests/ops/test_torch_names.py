@@ -62,6 +62,8 @@ CALLS = {
     "select": lambda m, x: x.select(1, 0),
     "unflatten": lambda m, x: x.unflatten(0, (2, 2)),
     "diag": lambda m, x: m.diag(x[0], 1),
+    "meshgrid": lambda m, x: m.meshgrid(x[0], x[:, 0], indexing="ij"),
+    "meshgrid of a list": lambda m, x: m.meshgrid([x[0], x[:, 0]], indexing="xy"),
     "log2, log10": lambda m, x: x.abs().log2() + m.log10(x.abs() + 1),
     "trace": lambda m, x: x.trace(),
     "hstack": lambda m, x: m.hstack([x, x]),

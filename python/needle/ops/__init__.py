@@ -151,6 +151,7 @@ from .movement import (
     expand_dims as expand_dims,
     flatten as flatten,
     flip as flip,
+    meshgrid as meshgrid,
     permute as permute,
     reshape as reshape,
     squeeze as squeeze,

@@ -13,7 +13,7 @@ from ..autograd import Tensor, TensorOp
 from ..backend import BackendDevice, device_named
 from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
-from .common import check_tensor, fit, one_of, whole_number
+from .common import check_tensor, check_tensors, fit, one_of, whole_number
 from .elementwise import astype
 
 Axes = int | Sequence[int] | None
@@ -113,6 +113,29 @@ def broadcast_to(a: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     given = layout.normalize_shape(_sequence(sizes, shape), "broadcast_to")
     layout.check_sizes(given, "broadcast_to")
     return BroadcastTo(given)(check_tensor("broadcast_to", a))
+
+
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """The coordinates of a grid: result i is vector i along axis i, stretched over the others.
+
+    indexing="ij" (PyTorch's default) or "xy" (NumPy's), which exchanges the first two axes."""
+    one_list = len(tensors) == 1 and not isinstance(tensors[0], Tensor)
+    vectors = check_tensors("meshgrid", tensors[0] if one_list else tensors)
+    if any(x.ndim > 1 for x in vectors):
+        shapes = [x.shape for x in vectors]
+        raise ValueError(f"[meshgrid] expected vectors, got shapes {shapes}.")
+    if indexing not in ("ij", "xy") and (indexing is not None or len(vectors) > 1):
+        raise ValueError(
+            f"[meshgrid] expected indexing='ij' (PyTorch's default) or indexing='xy' (NumPy's), "
+            f"got {indexing!r}."
+        )
+    axes = [*range(len(vectors))]  # the axis of each vector
+    if indexing == "xy":
+        axes[:2] = axes[1::-1]
+    shape = tuple(math.prod(vectors[i].shape) for i in axes)
+    forms = (tuple(n if i == axis else 1 for i, n in enumerate(shape)) for axis in axes)
+    lying = (reshape(x, form) for x, form in zip(vectors, forms, strict=True))
+    return tuple(broadcast_to(x, shape) for x in lying)
 
 
 # Order --------------------------------------------------------------------------------------------

@@ -153,4 +153,28 @@ MEMORY = (
     ),
 )  # fmt: skip
 
-RECORDS = (*SHAPES, *ORDER, *DIAGONALS, *MEMORY)
+
+def meshgrid(*vectors, indexing="ij"):
+    vectors = vectors[0] if isinstance(vectors[0], list) else vectors
+    return tuple(np.meshgrid(*vectors, indexing=indexing))
+
+
+GRID = OpRecord(
+    "meshgrid", meshgrid,
+    (Call((2,), (3,), indexing="ij"), Call([(2,), (3,)], indexing="xy"), Call((4,)),
+     Call((2,), (3,), (4,), indexing="xy"), Call((), (3,), indexing="ij"),
+     Call((0,), (3,), indexing="xy")),
+    dtypes=DTYPES, exact=True, returns_tuple=True, errors=(
+        Raises(lambda f: f(zeros(2), zeros(3)), ValueError,
+               r"\[meshgrid\] expected indexing='ij' \(PyTorch's default\) or indexing='xy' "
+               r"\(NumPy's\), got None"),
+        Raises(lambda f: f(zeros(2), indexing="yx"), ValueError, r"\[meshgrid\] .*, got 'yx'"),
+        Raises(lambda f: f(zeros(2, 3), zeros(3), indexing="ij"), ValueError,
+               r"\[meshgrid\] expected vectors, got shapes \[\(2, 3\), \(3,\)\]"),
+        Raises(lambda f: f([1.0], indexing="ij"), TypeError,
+               r"\[meshgrid\] expected a Tensor, got float"),
+        Raises(lambda f: f(), ValueError, r"\[meshgrid\] expected at least one tensor"),
+    ),
+)  # fmt: skip
+
+RECORDS = (*SHAPES, *ORDER, *DIAGONALS, *MEMORY, GRID)

@@ -39,6 +39,7 @@ from .init import (
     arange as arange,
     as_tensor as as_tensor,
     asarray as asarray,
+    bernoulli as bernoulli,
     empty as empty,
     eye as eye,
     from_dlpack as from_dlpack,

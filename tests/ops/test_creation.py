@@ -163,6 +163,37 @@ def test_multinomial_refuses(weights, count, error, text):
         ndl.multinomial(ndl.tensor(weights), count)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_bernoulli_draws_by_probability(dtype):
+    shares = [0.0, 0.001, 0.3, 1.0]
+    p = ndl.tensor(shares, dtype, requires_grad=True).broadcast_to(20_000, 4)
+    np.random.seed(0)
+    for generator in (None, ndl.Generator(7)):
+        drawn = ndl.bernoulli(p, generator=generator)
+        assert drawn.dtype == dtype and not drawn.requires_grad
+        values = drawn.numpy()
+        assert set(np.unique(values)) == {0, 1}
+        np.testing.assert_allclose(values.mean(0), shares, atol=0.01)
+        assert values[:, 0].sum() == 0 and values[:, 1].sum() > 0 and values[:, 3].sum() == 20_000
+    again = [ndl.bernoulli(p, generator=ndl.Generator(7)).numpy() for _ in range(2)]
+    np.testing.assert_array_equal(*again)
+
+
+def test_compiled_bernoulli_draws_anew_in_each_call():
+    drawn = ndl.jit(lambda p: ndl.bernoulli(p))
+    p = ndl.full((64,), 0.5)
+    for seed in (np.random.seed, ndl.manual_seed):
+        before = ndl.get_rng_state()
+        try:
+            seed(3)
+            eager = [ndl.bernoulli(p).tolist() for _ in range(3)]
+            seed(3)
+            assert [drawn(p).tolist() for _ in range(3)] == eager
+            assert eager[0] != eager[1]
+        finally:
+            ndl.set_rng_state(before)
+
+
 def test_numbers_of_more_than_64_bits_are_floats():
     assert ndl.tensor([2**70, 1], dtype="float64").tolist() == [2.0**70, 1]
     assert ndl.Tensor([2**70]).tolist() == [2.0**70]

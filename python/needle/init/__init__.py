@@ -4,6 +4,7 @@ from .basic import (
     arange as arange,
     as_tensor as as_tensor,
     asarray as asarray,
+    bernoulli as bernoulli,
     constant as constant,
     empty as empty,
     eye as eye,

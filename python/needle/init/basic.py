@@ -336,6 +336,23 @@ def multinomial(
     return topk(first, count)[1]
 
 
+def bernoulli(probabilities: Tensor, *, generator: random.RandomSource | None = None) -> Tensor:
+    """1 with the probability that each element says, else 0; in the same shape and dtype.
+
+    There is no gradient. Compiled functions do not check the probabilities."""
+    p, kind = check_tensor("bernoulli", probabilities).detach(), dtype_of(probabilities.dtype)
+    if not kind.is_floating:
+        raise TypeError(f"[bernoulli] expected floating probabilities, got {kind}; cast them.")
+    if random.recording.recorder is None and not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(
+            f"[bernoulli] expected probabilities from 0 to 1, got {p.min().item():.4g} to "
+            f"{p.max().item():.4g}."
+        )
+    # Halves have too few numbers to draw from.
+    even = rand(*p.shape, device=p.device, dtype=accumulator(kind), generator=generator)
+    return (even < p).astype(kind)
+
+
 def rand_like(a: Tensor, **options: Any) -> Tensor:
     """`rand` in the shape, dtype and device of a."""
     x = check_tensor("rand_like", a)

@@ -116,7 +116,7 @@ MODULES = [
     lambda n: n.SELU(), lambda n: n.LeakyReLU(), lambda n: n.LeakyReLU(0.2), lambda n: n.Hardtanh(),
     lambda n: n.Hardsigmoid(), lambda n: n.Hardswish(), lambda n: n.GLU(), lambda n: n.GLU(0),
     lambda n: n.Softmax(1), lambda n: n.LogSoftmax(0), lambda n: n.LogSigmoid(),
-    lambda n: n.Softsign(),
+    lambda n: n.Softsign(), lambda n: n.PReLU(), lambda n: n.PReLU(3, 0.1),
 ]  # fmt: skip
 
 
@@ -125,7 +125,40 @@ def test_module(make):
     compare_modules(make, [2 * draw(4, 3, 6)], "float32")
 
 
+@in_floats
+@on_devices
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2, 5), (3,), (), (0, 3)])
+def test_prelu(shape, dtype, device):
+    channels = shape[1] if len(shape) > 1 else 1
+    for count in {1, channels}:
+        weight = draw(count, seed=1)
+        compare(F.prelu, TF.prelu, [draw(*shape), weight], dtype, device)
+
+
+def test_prelu_at_corners_and_of_infinite_numbers():
+    ends = np.array([0.0, -0.0, np.inf, 1e30, -1e30])
+    compare(F.prelu, TF.prelu, [ends, np.array([0.25])], "float32")
+
+
+def test_prelu_second_derivative_and_compiled():
+    x, weight = ndl.tensor(draw(2, 3, 4) + 0.01), ndl.tensor(draw(3))
+    check_grads(F.prelu, x, weight)
+    grads = ndl.grad(lambda x, w: F.prelu(x, w).square().sum(), argnums=(0, 1))
+    for found, expected in zip(ndl.jit(grads)(x, weight), grads(x, weight), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_prelu_in_half_precision(dtype):
+    x = ndl.tensor(draw(4, 3), dtype)
+    y = nn.PReLU(3, dtype=dtype)(x)
+    expected = np.where(x.numpy() > 0, x.numpy(), 0.25 * x.numpy())
+    assert y.dtype == dtype
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-2)
+
+
 def test_repr_shows_settings():
+    assert repr(nn.PReLU(3)) == "PReLU(num_parameters=3)"
     assert repr(nn.Softplus()) == "Softplus(beta=1.0, threshold=20.0)"
     assert repr(nn.ReLU().eval()) == "ReLU()"
 
@@ -149,6 +182,14 @@ def test_fused_operators_equal_their_composites():
         (lambda x: F.glu(x, 0), ValueError, r"\[glu\] expected an even size along dim 0"),
         (lambda x: F.softmax(x, 3), ValueError, r"\[softmax\] axis 3 is out of range"),
         (lambda x: F.gelu([1.0]), TypeError, r"\[gelu\] expected a Tensor, got list"),
+        (lambda x: F.prelu([1.0], x), TypeError, r"\[prelu\] expected a Tensor, got list"),
+        (
+            lambda x: F.prelu(x, x[0, :3]),
+            ValueError,
+            r"\[prelu\] expected a weight of 1 or 4 elements for input \(3, 4\), got \(3,\)",
+        ),
+        (lambda x: F.prelu(x[0], x[0]), ValueError, r"a weight of 1 element for input \(4,\)"),
+        (lambda x: nn.PReLU(0), ValueError, r"\[PReLU\] expected num_parameters >= 1, got 0"),
     ],
 )
 def test_errors(call, error, match):

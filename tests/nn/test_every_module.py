@@ -46,6 +46,7 @@ TABLE = {
         ).split()
     },
     **{name: (with_(name, dim=1), [draw(3, 4)]) for name in ("GLU", "Softmax", "LogSoftmax")},
+    "PReLU": (with_("PReLU", 4), [draw(*IMAGE)]),
     "Linear": (with_("Linear", 6, 3), [draw(2, 3, 6)]),
     "Flatten": (with_("Flatten"), [draw(*IMAGE)]),
     "Unflatten": (with_("Unflatten", 1, unflattened_size=(2, 3)), [draw(*ROWS)]),

@@ -13,6 +13,7 @@ from .activation import (
     LogSigmoid as LogSigmoid,
     LogSoftmax as LogSoftmax,
     Mish as Mish,
+    PReLU as PReLU,
     ReLU as ReLU,
     ReLU6 as ReLU6,
     Sigmoid as Sigmoid,

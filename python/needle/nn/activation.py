@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..autograd import Tensor
+from ..init import full
 from . import functional as F
-from .module import Module
+from .module import Module, Parameter
 
 
 class _Activation(Module):
@@ -124,6 +127,28 @@ class LeakyReLU(_Activation):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.leaky_relu(x, self.negative_slope)
+
+
+class PReLU(Module):
+    """x where x > 0, else w x, with a learned w for all channels, or one for each (N, C, ...)"""
+
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: Any = None,
+        dtype: Any = "float32",
+    ):
+        if num_parameters < 1:
+            raise ValueError(f"[PReLU] expected num_parameters >= 1, got {num_parameters}.")
+        self.num_parameters = num_parameters
+        self.weight = Parameter(full(num_parameters, init, device=device, dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.prelu(x, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
 
 
 class Hardtanh(_Activation):

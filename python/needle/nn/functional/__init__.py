@@ -15,6 +15,7 @@ from .activation import (
     log_softmax as log_softmax,
     logsigmoid as logsigmoid,
     mish as mish,
+    prelu as prelu,
     relu as relu,
     relu6 as relu6,
     selu as selu,

@@ -16,6 +16,7 @@ from ...ops.activation import (
     silu as _silu,
     softplus as softplus,
 )
+from ...ops.common import check_tensor
 
 SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al., 2017
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -52,6 +53,20 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where x > 0, else negative_slope x"""
     return _leaky_relu(input, negative_slope)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x where x > 0, else w x; weight (1,), or (C,) for input (N, C, ...)"""
+    ndim = check_tensor("prelu", input).ndim
+    channels = input.shape[1] if ndim > 1 else 1
+    if weight.ndim > 1 or weight.size not in (1, channels):
+        wanted = f"1 or {channels} elements" if channels != 1 else "1 element"
+        raise ValueError(
+            f"[prelu] expected a weight of {wanted} for input {input.shape}, got {weight.shape}."
+        )
+    slope = weight.reshape(-1, *[1] * (ndim - 2)) if ndim > 1 else weight.reshape((1,) * ndim)
+    # Clipped first: w x of an infinite x times a gradient of 0 would be NaN.
+    return where(input > 0, input, input.clip(max=0) * slope)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -106,6 +121,6 @@ def log_softmax(input: Tensor, dim: int = -1, *, dtype: Any = None) -> Tensor:
 
 __all__ = [
     "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_softmax",
-    "logsigmoid", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softplus",
-    "softsign", "tanh",
+    "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softmax",
+    "softplus", "softsign", "tanh",
 ]  # fmt: skip

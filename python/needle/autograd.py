@@ -28,6 +28,7 @@ from .graph import Observer as Observer, find_topo_sort as find_topo_sort, obser
 from .ndarray import abstract, bridge, functions, intake, mutation
 from .ndarray.array import NDArray
 from .ndarray.layout import Size
+from .ndarray.numpy_calls import call_numpy
 from .op import Op as Op
 from .reverse import (
     compute_gradient_of_variables as compute_gradient_of_variables,
@@ -395,6 +396,9 @@ class Tensor(Value, TensorMethods):
         if isinstance(data, NDArray):
             return data.__array__(dtype, copy)
         return np.asarray(data, dtype) if copy is False else np.array(data, dtype)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return call_numpy(Tensor, function, args, kwargs, (list, tuple, TensorTuple))
 
     def _export_buffer(self) -> Any:
         data = self.realize_cached_data()

@@ -27,6 +27,7 @@ from ..backend import (
 from ..dtype import DType, Scalar as Scalar, bfloat16, dtype_of, float32
 from . import layout
 from .layout import Shape
+from .numpy_calls import call_numpy
 
 
 def require(condition: bool, message: str) -> None:
@@ -154,6 +155,9 @@ class NDArray(_native.ArrayBase):
             return np.asarray(memoryview(self))
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return call_numpy(NDArray, function, args, kwargs)
 
     def _export_buffer(self) -> NDArray:
         """What the buffer protocol of the base class shows."""

@@ -13,10 +13,10 @@ Transform = Callable[[Any], Any]
 class Dataset:
     """Items by number. Subclasses define `__getitem__` and `__len__`.
 
-    A loader asks for a batch in two steps: `fetch(indices)` reads, in the background when it
-    prefetches; `finish(raw)` does what is random, always in the consumer's thread, so that draws
-    stay in order. By default all is left to `finish`: one item after the other, stacked. Override
-    `fetch` to read files ahead of time.
+    A loader asks for items one by one, in the background when it has workers. A dataset may also
+    define how a batch is loaded in two steps: `fetch(indices)` reads, in the background when the
+    loader has workers or prefetches; `finish(raw)` does what is random, always in the consumer's
+    thread, so that draws stay in order.
     """
 
     def __init__(self, transforms: Sequence[Transform] | None = None):
@@ -33,6 +33,12 @@ class Dataset:
         for transform in self.transforms or ():
             x = transform(x)
         return x
+
+    @property
+    def in_two_steps(self) -> bool:
+        """Does the dataset define how a batch is loaded?"""
+        own = type(self)
+        return own.fetch is not Dataset.fetch or own.finish is not Dataset.finish
 
     def fetch(self, indices: np.ndarray[Any, Any]) -> Any:
         """What a batch needs from memory or disk; nothing random."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import queue
-import threading
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import islice, repeat, takewhile
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..autograd import Tensor
 from ..dtype import dtype_of
 from ..init import tensor
 from .dataset import Dataset, IterableDataset, collate
+from .workers import Job, Workers, in_order
 
 Array = np.ndarray[Any, Any]
 
@@ -48,13 +49,23 @@ class _Pass:
 class DataLoader:
     """Batches of a dataset: sequences of tensors without gradient.
 
-    shuffle       draw np.random.permutation(n) at the start of each pass (the course's rule)
-    sampler       indices to use instead: RandomSampler(n, seed), or any iterable of numbers
-    drop_last     leave out a short last batch
-    collate       make a batch from a list of items, instead of stacking them; also collate_fn
-    prefetch      how many batches a background thread reads ahead; transforms and their random
-                  draws still happen when a batch is asked for, in the same order as without
-    device        where the tensors go
+    shuffle          draw np.random.permutation(n) at the start of each pass (the course's rule)
+    sampler          indices to use instead: RandomSampler(n, seed), or any iterable of numbers
+    drop_last        leave out a short last batch
+    collate          make a batch from a list of items, instead of stacking them; also collate_fn
+    device           where the tensors go
+    num_workers      how many threads load batches in the background, in the same order
+    prefetch_factor  how many batches per worker they are ahead: 2 if not given
+    worker_init_fn   called in each thread with its number, before it loads anything
+    persistent_workers  keep the threads until the next pass, and do not init them again
+    pin_memory       for PyTorch's scripts, and changes nothing
+    prefetch         how many batches one thread fetches ahead, without workers
+
+    Workers call `dataset[i]`, several at the same time, and the collate function. If these draw
+    random numbers from a generator that they share (NumPy's global one), which of them gets which
+    number is a matter of time. Datasets that load in two steps (all in this package: see `Dataset`)
+    draw in the consumer's thread: with a seed they give the same batches as without workers. A
+    stream is read by one thread, whatever the number of workers.
     """
 
     def __init__(
@@ -69,6 +80,11 @@ class DataLoader:
         collate_fn: Callable[[list[Any]], Any] | None = None,
         prefetch: int = 0,
         device: Any = None,
+        num_workers: int = 0,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        pin_memory: bool = False,
     ):
         if not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"[DataLoader] expected batch_size >= 1, got {batch_size!r}.")
@@ -80,6 +96,7 @@ class DataLoader:
             raise TypeError("[DataLoader] give one of collate and collate_fn, got both.")
         if prefetch < 0:
             raise ValueError(f"[DataLoader] expected prefetch >= 0, got {prefetch}.")
+        _check_workers(num_workers, prefetch_factor, persistent_workers, prefetch)
         self.dataset = dataset
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -88,6 +105,12 @@ class DataLoader:
         self.collate = collate or collate_fn
         self.prefetch = prefetch
         self.device = device
+        self.num_workers = num_workers
+        self.prefetch_factor = prefetch_factor or 2
+        self.persistent_workers = persistent_workers
+        self.worker_init_fn = worker_init_fn
+        self.pin_memory = pin_memory
+        self._workers: Workers | None = None  # persistent ones
         self._pass: _Pass | None = None  # the one that began last, or that was loaded
         self._resume = False
 
@@ -121,26 +144,50 @@ class DataLoader:
         assert order is not None
         whole = len(order) - len(order) % size if self.drop_last else len(order)
         parts = [order[i : i + size] for i in range(current.position * size, whole, size)]
-        fetched = map(self._fetch, parts)
-        return map(self._finish, _ahead(fetched, self.prefetch) if self.prefetch else fetched)
+        dataset = self.dataset
+        if self.collate is None and isinstance(dataset, Dataset) and dataset.in_two_steps:
+            if not self.num_workers and not self.prefetch:
+                return map(dataset.finish, map(dataset.fetch, parts))
+            return map(dataset.finish, self._in_background(partial(self._fetch, p) for p in parts))
+        if not self.num_workers:
+            return map(self._load, parts)
+        return self._in_background(partial(self._load, part) for part in parts)
 
-    def _fetch(self, indices: Array) -> Any:
-        return self.dataset.fetch(indices) if self._by_batch else indices
+    def _fetch(self, indices: Array, job: Job) -> Any:
+        return self.dataset.fetch(indices)
 
-    def _finish(self, raw: Any) -> Any:
-        if self._by_batch:
-            return self.dataset.finish(raw)
-        items = [self.dataset[int(i)] for i in raw]
+    def _load(self, indices: Array, job: Job | None = None) -> Any:
+        """The items one by one, collated; None if the job was cancelled on the way."""
+        items = []
+        for i in indices:
+            if job is not None and job.cancelled:
+                return None
+            items.append(self.dataset[int(i)])
         return (self.collate or collate)(items)
 
-    @property
-    def _by_batch(self) -> bool:
-        return self.collate is None and isinstance(self.dataset, Dataset)
+    def _in_background(self, calls: Iterable[Callable[[Job], Any]]) -> Iterator[Any]:
+        if not self.num_workers:
+            return in_order(calls, Workers(1), self.prefetch)
+        depth = self.num_workers * self.prefetch_factor
+        if not self.persistent_workers:
+            return in_order(calls, Workers(self.num_workers, self.worker_init_fn), depth)
+        if self._workers is None or self._workers.process != os.getpid():
+            self._workers = Workers(self.num_workers, self.worker_init_fn)
+        return in_order(calls, self._workers, depth, close=False)
 
     def _stream(self, current: _Pass) -> Iterator[Any]:
+        source: Iterator[Any] = islice(self.dataset, current.position * self.batch_size, None)
+        if self.prefetch:
+            source = _read_ahead(source, Workers(1), self.prefetch * self.batch_size)
+        batches = self._cut(source)
+        if self.num_workers:  # a stream has one reader
+            workers = Workers(1, self.worker_init_fn)
+            return _read_ahead(batches, workers, self.num_workers * self.prefetch_factor)
+        return batches
+
+    def _cut(self, source: Iterator[Any]) -> Iterator[Any]:
         items: list[Any] = []
-        source = islice(self.dataset, current.position * self.batch_size, None)
-        for item in _ahead(source, self.prefetch * self.batch_size) if self.prefetch else source:
+        for item in source:
             items.append(item)
             if len(items) == self.batch_size:
                 yield (self.collate or collate)(items)
@@ -185,41 +232,24 @@ class DataLoader:
             self.sampler.epoch = int(state["epoch"])
 
 
-class _Failed:
-    """An error of the background thread, on its way to the consumer."""
+def _read_ahead(source: Iterator[Any], workers: Workers, depth: int) -> Iterator[Any]:
+    """The same items, read by a pool of one thread."""
+    end = object()
+    return takewhile(
+        lambda item: item is not end,
+        in_order(repeat(lambda job: next(source, end)), workers, depth),
+    )
 
-    def __init__(self, error: BaseException):
-        self.error = error
 
-
-def _ahead(source: Iterator[Any], depth: int) -> Iterator[Any]:
-    """The same items, read by a thread that stays at most `depth` ahead."""
-    done = object()
-    stop = threading.Event()
-    items: queue.Queue[Any] = queue.Queue(maxsize=depth)
-
-    def put(item: Any) -> None:
-        while not stop.is_set():
-            try:
-                return items.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-
-    def read() -> None:
-        try:
-            for item in source:
-                put(item)
-                if stop.is_set():
-                    return
-            put(done)
-        except BaseException as error:
-            put(_Failed(error))
-
-    threading.Thread(target=read, name="needle-prefetch", daemon=True).start()
-    try:
-        while (item := items.get()) is not done:
-            if isinstance(item, _Failed):
-                raise item.error
-            yield item
-    finally:
-        stop.set()
+def _check_workers(
+    count: int, prefetch_factor: int | None, persistent: bool, prefetch: int
+) -> None:
+    if not isinstance(count, int) or count < 0:
+        raise ValueError(f"[DataLoader] expected num_workers >= 0, got {count!r}.")
+    if prefetch_factor is not None and prefetch_factor < 1:
+        raise ValueError(f"[DataLoader] expected prefetch_factor >= 1, got {prefetch_factor}.")
+    if count and prefetch:
+        raise ValueError("[DataLoader] expected num_workers or prefetch, got both.")
+    if not count and (persistent or prefetch_factor is not None):
+        name = "persistent_workers" if persistent else "prefetch_factor"
+        raise ValueError(f"[DataLoader] {name} needs num_workers > 0, got 0.")

@@ -95,6 +95,16 @@ def test_own_dataset_needs_only_single_items():
     np.testing.assert_array_equal(y.numpy(), np.arange(5))
 
 
+@pytest.mark.parametrize("options", [{}, {"prefetch": 2}, {"num_workers": 2}])
+def test_a_subclass_may_change_the_items_of_a_dataset_of_arrays(options):
+    class Negative(NDArrayDataset):
+        def __getitem__(self, index):
+            (x,) = super().__getitem__(index)
+            return -x
+
+    assert [x.tolist() for x in DataLoader(Negative(np.arange(3)), 2, **options)] == [[0, -1], [-2]]
+
+
 def test_stream_is_cut_into_batches():
     sizes = [len(batch) for batch in DataLoader(Count(), 2, prefetch=1)]
     assert sizes == [2, 2, 1]

@@ -36,9 +36,13 @@ class Dataset:
 
     @property
     def in_two_steps(self) -> bool:
-        """Does the dataset define how a batch is loaded?"""
-        own = type(self)
-        return own.fetch is not Dataset.fetch or own.finish is not Dataset.finish
+        """Does the class, or the nearest above it that says anything, define more than items?"""
+        for cls in type(self).__mro__:
+            if "fetch" in vars(cls) or "finish" in vars(cls):
+                return cls is not Dataset
+            if "__getitem__" in vars(cls):  # also one that changes the items of another dataset
+                return False
+        return False
 
     def fetch(self, indices: np.ndarray[Any, Any]) -> Any:
         """What a batch needs from memory or disk; nothing random."""

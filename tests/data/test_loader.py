@@ -212,6 +212,59 @@ def test_items_of_different_shapes():
         next(iter(DataLoader([np.ones(2), np.ones(3)], 2)))
 
 
+# Parts of datasets --------------------------------------------------------------------------------
+
+
+def test_a_generator_draws_the_order_instead_of_numpy():
+    def orders():
+        generator = ndl.Generator(3)
+        loader = DataLoader(NDArrayDataset(np.arange(10)), 10, shuffle=True, generator=generator)
+        return [next(iter(loader))[0].tolist() for _ in range(2)]
+
+    np.random.seed(0)
+    first, second = orders()
+    assert np.random.rand() == np.random.RandomState(0).rand()
+    assert sorted(first) == list(range(10)) and first != second and orders() == [first, second]
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}])
+def test_random_split_gives_every_item_to_one_part(options):
+    data = ndl.data.TensorDataset(ndl.arange(11), ndl.arange(11) * 2)
+    for lengths, sizes in (([8, 3], [8, 3]), ([0.5, 0.3, 0.2], [6, 3, 2]), ([11], [11])):
+        parts = ndl.data.random_split(data, lengths, generator=ndl.Generator(1))
+        assert [len(part) for part in parts] == sizes
+        found = []
+        for part in parts:
+            for x, y in DataLoader(part, 4, **options):
+                assert y.tolist() == [2 * i for i in x.tolist()]
+                found.extend(x.tolist())
+        assert sorted(found) == list(range(11)) != found
+        assert [x.item() for x, _ in parts[0]] == found[: sizes[0]]
+
+
+def test_subsets_of_subsets_and_of_lists():
+    letters = ndl.data.Subset(ndl.data.Subset(list("abcdef"), [5, 3, 1]), [2, 0])
+    assert [letters[i] for i in range(2)] == ["b", "f"]
+    assert next(iter(DataLoader(letters, 2))) == ("b", "f")
+
+
+def test_a_subset_draws_in_the_consumers_thread_too(tmp_path):
+    write_mnist(tmp_path)
+    whole = ndl.data.MNIST(tmp_path, transforms=[ndl.data.RandomCrop(2)])
+
+    def sums(dataset):
+        np.random.seed(3)
+        return [x.numpy().sum() for x, _ in DataLoader(dataset, 8, num_workers=2)]
+
+    assert sums(ndl.data.Subset(whole, range(50))) == sums(whole)
+
+
+@pytest.mark.parametrize("lengths", [[5, 5], [0.5, 0.6], [12, -1], [5.5, 5.5]])
+def test_random_split_refuses(lengths):
+    with pytest.raises(ValueError, match=r"\[random_split\] expected lengths that sum to 11, or"):
+        ndl.data.random_split(range(11), lengths)
+
+
 # Damaged files ------------------------------------------------------------------------------------
 
 

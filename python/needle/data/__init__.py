@@ -6,7 +6,10 @@ from .dataset import (
     Dataset as Dataset,
     IterableDataset as IterableDataset,
     NDArrayDataset as NDArrayDataset,
+    Subset as Subset,
+    TensorDataset as TensorDataset,
     collate as collate,
+    random_split as random_split,
 )
 from .loader import DataLoader as DataLoader, RandomSampler as RandomSampler
 from .mnist import MNIST as MNIST, FashionMNIST as FashionMNIST, MNISTDataset as MNISTDataset

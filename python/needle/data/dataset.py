@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+
+from ..ndarray.random import RandomSource
 
 Transform = Callable[[Any], Any]
 
@@ -91,6 +94,63 @@ class NDArrayDataset(ArrayBacked):
 
     def fetch(self, indices: Any) -> tuple[Any, ...]:
         return tuple(a[indices] for a in self.arrays)
+
+
+TensorDataset = NDArrayDataset  # the name in PyTorch
+
+
+class Subset(Dataset):
+    """The items of a dataset at some positions, in their order."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int] | np.ndarray[Any, Any]):
+        super().__init__()
+        self.dataset = dataset
+        self.indices = np.asarray(indices, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: Any) -> Any:
+        chosen = self.indices[index]
+        return self.dataset[chosen if chosen.ndim else int(chosen)]
+
+    @property
+    def in_two_steps(self) -> bool:
+        return isinstance(self.dataset, Dataset) and self.dataset.in_two_steps
+
+    def fetch(self, indices: np.ndarray[Any, Any]) -> Any:
+        return self.dataset.fetch(self.indices[indices])
+
+    def finish(self, raw: Any) -> Any:
+        return self.dataset.finish(raw)
+
+
+def random_split(
+    dataset: Any, lengths: Sequence[float], generator: RandomSource | None = None
+) -> list[Subset]:
+    """A dataset cut into parts of random items; lengths are numbers of items, or shares of 1.
+
+    What shares leave over goes to the first parts, one each. The order is drawn from NumPy's global
+    generator, or from the one given."""
+    n = len(dataset)
+    sizes = list(lengths)
+    if any(isinstance(size, float) for size in sizes) and math.isclose(math.fsum(sizes), 1):
+        sizes = [math.floor(n * share) for share in sizes]
+        sizes = [size + (i < n - sum(sizes)) for i, size in enumerate(sizes)]
+    if sum(sizes) != n or any(not isinstance(s, (int, np.integer)) or s < 0 for s in sizes):
+        raise ValueError(
+            f"[random_split] expected lengths that sum to {n}, or shares that sum to 1, got "
+            f"{list(lengths)}."
+        )
+    ends = np.cumsum(np.asarray(sizes, np.int64))[:-1]
+    return [Subset(dataset, part) for part in np.split(permutation(n, generator), ends)]
+
+
+def permutation(n: int, generator: RandomSource | None = None) -> np.ndarray[Any, Any]:
+    """0 .. n-1 in random order: from NumPy's global generator, or from the one given."""
+    if generator is None:
+        return np.random.permutation(n)
+    return np.asarray(generator.permutation(n))
 
 
 def collate(items: Sequence[Any]) -> Any:

@@ -15,7 +15,8 @@ from .. import config
 from ..autograd import Tensor
 from ..dtype import dtype_of
 from ..init import tensor
-from .dataset import Dataset, IterableDataset, collate
+from ..ndarray.random import RandomSource
+from .dataset import Dataset, IterableDataset, collate, permutation
 from .workers import Job, Workers, in_order
 
 Array = np.ndarray[Any, Any]
@@ -50,6 +51,7 @@ class DataLoader:
     """Batches of a dataset: sequences of tensors without gradient.
 
     shuffle          draw np.random.permutation(n) at the start of each pass (the course's rule)
+    generator        a needle.Generator that draws this permutation instead
     sampler          indices to use instead: RandomSampler(n, seed), or any iterable of numbers
     drop_last        leave out a short last batch
     collate          make a batch from a list of items, instead of stacking them; also collate_fn
@@ -85,6 +87,7 @@ class DataLoader:
         persistent_workers: bool = False,
         worker_init_fn: Callable[[int], Any] | None = None,
         pin_memory: bool = False,
+        generator: RandomSource | None = None,
     ):
         if not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(f"[DataLoader] expected batch_size >= 1, got {batch_size!r}.")
@@ -100,6 +103,7 @@ class DataLoader:
         self.dataset = dataset
         self.batch_size = batch_size
         self.shuffle = shuffle
+        self.generator = generator
         self.sampler = sampler
         self.drop_last = drop_last
         self.collate = collate or collate_fn
@@ -137,7 +141,7 @@ class DataLoader:
         if self.sampler is not None:
             return np.fromiter(self.sampler, np.int64)
         n = len(self.dataset)
-        return np.random.permutation(n) if self.shuffle else np.arange(n)
+        return permutation(n, self.generator) if self.shuffle else np.arange(n)
 
     def _batches(self, current: _Pass) -> Iterator[Any]:
         size, order = self.batch_size, current.order

@@ -103,6 +103,7 @@ from .backend.precision import (
 )
 
 # Devices, and the course's module paths.
+from .backend import device_named as device  # noqa: F401 - the name in PyTorch
 from .backend_selection import *  # noqa: F403
 from . import course_paths as course_paths
 

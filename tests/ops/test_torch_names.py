@@ -230,3 +230,14 @@ def test_logarithms_beyond_the_positive_numbers():
     ends = ndl.tensor([0.0, float("inf"), -1.0, float("nan")])
     for y in (ends.log2(), ends.log10()):
         np.testing.assert_array_equal(y.numpy(), [-np.inf, np.inf, np.nan, np.nan])
+
+
+def test_the_first_lines_of_a_script():
+    device = ndl.device("cuda" if ndl.cuda.is_available() else "cpu")
+    assert device == ndl.cpu() and ndl.device(device) is device
+    x = ndl.zeros(2).to(device, non_blocking=True)
+    assert x.device == device and ndl.nn.Linear(2, 1).to(device, non_blocking=True)(x).shape == (1,)
+    with pytest.raises(RuntimeError, match=r"\[cuda\(\)\] this device is not available"):
+        ndl.device("cuda")
+    with pytest.raises(ValueError, match=r"\[device\] expected one of cpu, cuda, cpu_numpy"):
+        ndl.device("tpu")

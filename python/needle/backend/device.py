@@ -55,10 +55,20 @@ def cpu_numpy() -> BackendDevice:
     return BackendDevice("cpu_numpy", reference)
 
 
-@cache
-def cuda() -> BackendDevice:
-    """An NVIDIA GPU. Not available yet: `cuda().enabled()` is False."""
-    return BackendDevice("cuda", None)
+class Cuda:
+    """`cuda()` is an NVIDIA GPU. Not available yet: `cuda().enabled()` is False."""
+
+    _device = BackendDevice("cuda", None)
+
+    def __call__(self) -> BackendDevice:
+        return self._device
+
+    def is_available(self) -> bool:
+        """Can arrays be made there? PyTorch's question."""
+        return self._device.enabled()
+
+
+cuda = Cuda()
 
 
 def default_device() -> BackendDevice:

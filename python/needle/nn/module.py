@@ -241,10 +241,10 @@ class Module(Noted):
         function(self)
         return self
 
-    def to(self: M, device: Any = None, dtype: Any = None) -> M:
+    def to(self: M, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> M:
         """Move and cast in place: parameters stay the same objects; integers keep their dtype.
 
-        A dtype may come first."""
+        A dtype may come first. non_blocking changes nothing."""
         if dtype is None and device is not None and is_dtype(device):
             device, dtype = None, device
         if dtype is not None and not dtype_of(dtype).is_floating:

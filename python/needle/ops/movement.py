@@ -364,10 +364,10 @@ def is_dtype(x: Any) -> bool:
     return True
 
 
-def to(a: Tensor, device: Any = None, dtype: Any = None) -> Tensor:
+def to(a: Tensor, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> Tensor:
     """a on another device, in another dtype, or both; a itself when it is there already.
 
-    A dtype, or a tensor to be like, may come first."""
+    A dtype, or a tensor to be like, may come first. non_blocking changes nothing."""
     moved = check_tensor("to", a)
     if isinstance(device, Tensor):
         device, dtype = device.device, device.dtype if dtype is None else dtype

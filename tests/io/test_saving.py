@@ -220,3 +220,13 @@ def test_a_checkpoint_with_other_parts_is_refused(tmp_path):
     ndl.save([1], tmp_path / "y")
     with pytest.raises(ValueError, match="is not a checkpoint"):
         ndl.Checkpoint(tmp_path / "y", model=model).load()
+
+
+def test_pytorchs_arguments_of_load(tmp_path):
+    ndl.save({"model": {"w": ndl.ones(2)}, "epoch": 3}, tmp_path / "x")
+    for place in ("cpu_numpy", ndl.cpu_numpy()):
+        found = ndl.load(tmp_path / "x", map_location=place, weights_only=False)
+        assert found["epoch"] == 3 and found["model"]["w"].device == ndl.cpu_numpy()
+    assert ndl.load(tmp_path / "x", "cpu")["model"]["w"].device == ndl.cpu()
+    with pytest.raises(ValueError, match=r"\[device\] expected one of"):
+        ndl.load(tmp_path / "x", map_location="tpu")

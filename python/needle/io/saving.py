@@ -75,9 +75,14 @@ def save(obj: Any, path: Any) -> None:
     safetensors.write_atomically(path, tensors, {STRUCTURE: json.dumps(structure)})
 
 
-def load(path: Any) -> Any:
-    """What `save` wrote; of any other safetensors file, a dict of its tensors."""
+def load(path: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
+    """What `save` wrote; of any other safetensors file, a dict of its tensors.
+
+    map_location is the device of the tensors. weights_only is for PyTorch's scripts, and changes
+    nothing: no file can run code."""
     tensors, metadata = safetensors.read(path)
+    if map_location is not None:
+        tensors = {name: tensor.to(map_location) for name, tensor in tensors.items()}
     if STRUCTURE not in metadata:
         return tensors
     try:

@@ -1,6 +1,7 @@
 """The module system: the tree, state, modes, hooks, copies, errors that name the place."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -145,6 +146,27 @@ def test_sequential_changes():
     assert isinstance(chain.modules, tuple) and isinstance(chain[0], nn.Linear)
     chain.add_module("head", nn.Linear(5, 7))
     assert chain(ndl.ones(4, 2)).shape == (4, 7) and "4.weight" in chain.state_dict()
+
+
+def test_modules_of_any_module_and_of_a_sequential():
+    class Net(nn.Module):
+        def __init__(self):
+            self.body = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU()), ndl.tanh)
+            self.head = self.body[0]
+
+    net = Net()
+    body = [net.body[0], net.body[1], net.body[1][0]]
+    assert net.modules() == [net, net.body, *body]  # each once
+    assert net.body.modules() == body  # without itself
+    for copied in (copy.deepcopy(net.body), pickle.loads(pickle.dumps(nn.Sequential(*body)))):
+        assert [type(m) for m in copied.modules()] == [type(m) for m in body]
+    nn.quantize(net)
+    assert type(net.body.modules()[0]) is nn.QuantizedLinear
+
+
+def test_what_loading_reports_has_pytorchs_names():
+    report = nn.Linear(2, 2).load_state_dict({"weight": ndl.ones(2, 2), "x": ndl.ones(1)}, False)
+    assert report.missing_keys == ["bias"] and report.unexpected_keys == ["x"]
 
 
 @pytest.mark.parametrize("layout", ["needle", "torch"])

@@ -23,10 +23,18 @@ class _Container(Module):
                 yield from named_leaves(key, item)
 
 
+class Modules(tuple[Any, ...]):
+    """The tuple of a Sequential's modules; called, as in PyTorch, these and all below them."""
+
+    def __call__(self) -> list[Module]:
+        return ModuleList(m for m in self if isinstance(m, Module)).modules()[1:]
+
+
 class Sequential(_Container):
     """One after the other; `.modules` is the tuple of them. Children are named 0, 1, ..."""
 
     held = "modules"
+    modules: Modules
 
     def __init__(self, *modules: Any):
         for module in modules:
@@ -34,7 +42,7 @@ class Sequential(_Container):
                 raise TypeError(
                     f"[Sequential] expected modules or functions, got {type(module).__name__}."
                 )
-        self.modules = tuple(modules)
+        self.modules = Modules(modules)
 
     def append(self, module: Any) -> Sequential:
         """Add one at the end."""

@@ -103,6 +103,10 @@ class Module(Noted):
 
         return walk(prefix, self)
 
+    def modules(self) -> list[Module]:
+        """This module and all below it, each once."""
+        return [module for _, module in self.named_modules()]
+
     def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
         """Every tensor of the tree once, in the order of the attributes."""
         seen = {id(self)}  # a child may refer to its parent

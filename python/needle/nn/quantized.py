@@ -13,6 +13,7 @@ from .. import init
 from ..autograd import Tensor, no_grad
 from ..dtype import dtype_of
 from ..ops import clip, isfinite, where
+from .container import Modules
 from .linear import Linear
 from .module import Module, Parameter
 
@@ -118,7 +119,7 @@ def quantize(
         if isinstance(value, dict):
             new: Any = {key: replaced(item) for key, item in value.items()}
             return new if any(new[key] is not item for key, item in value.items()) else value
-        if type(value) in (list, tuple):
+        if type(value) in (list, tuple, Modules):
             items = [replaced(item) for item in value]
             same = all(a is b for a, b in zip(items, value, strict=True))
             return value if same else type(value)(items)

@@ -36,6 +36,16 @@ class LoadReport(NamedTuple):
     unexpected: list[str]
     mismatched: list[tuple[str, Any, Any]]
 
+    @property
+    def missing_keys(self) -> list[str]:
+        """`missing`, as PyTorch calls it."""
+        return self.missing
+
+    @property
+    def unexpected_keys(self) -> list[str]:
+        """`unexpected`, as PyTorch calls it."""
+        return self.unexpected
+
     def __str__(self) -> str:
         lines = [f"missing: {name}" for name in self.missing]
         lines += [f"unexpected: {name}" for name in self.unexpected]

@@ -26,6 +26,7 @@ from typing import Any
 
 from .autograd import Tensor, TensorTuple
 from .backend import BackendDevice
+from .ndarray.random import RandomSource
 
 Scalar = bool | int | float
 Axes = int | Sequence[int] | None

@@ -108,7 +108,7 @@ from .backend_selection import *  # noqa: F403
 from . import course_paths as course_paths
 
 # PyTorch's functions that give no tensor, and its other names of element types.
-from .ops.torch_names import allclose as allclose, numel as numel
+from .ops.torch_names import allclose as allclose, is_tensor as is_tensor, numel as numel
 from typing import TYPE_CHECKING
 
 _TORCH_DTYPES = {

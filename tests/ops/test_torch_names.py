@@ -241,3 +241,29 @@ def test_the_first_lines_of_a_script():
         ndl.device("cuda")
     with pytest.raises(ValueError, match=r"\[device\] expected one of cpu, cuda, cpu_numpy"):
         ndl.device("tpu")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_random_numbers_and_bounds_written_into_a_tensor(dtype):
+    np.random.seed(0)
+    layer = ndl.nn.Linear(100, 50, dtype=dtype)
+    memory = layer.weight.data
+    assert memory.uniform_(-0.1, 0.1) is memory and memory.dtype == dtype
+    values = layer.weight.numpy()
+    assert -0.1 <= values.min() < -0.09 and 0.09 < values.max() <= 0.1
+    layer.weight.data.normal_(2.0, 0.02)
+    assert abs(layer.weight.numpy().astype("f8").mean() - 2) < 0.01
+    layer.weight.data.clamp_(1.99, 2.01)
+    values = layer.weight.numpy()
+    assert values.min() == np.dtype(dtype).type(1.99) and abs(values.std() - 0.01) < 0.005
+    again = [ndl.empty(5).normal_(generator=ndl.Generator(3)).tolist() for _ in range(2)]
+    assert again[0] == again[1]
+    with pytest.raises(ValueError, match=r"put it into `with needle\.no_grad\(\):`"):
+        layer.weight.clamp_(min=0)
+    with pytest.raises(TypeError, match=r"\[rand\] expected a floating dtype, got int64"):
+        ndl.arange(3).uniform_()
+
+
+def test_is_tensor():
+    assert ndl.is_tensor(ndl.zeros(1)) and ndl.is_tensor(ndl.nn.Parameter(ndl.zeros(1)))
+    assert not ndl.is_tensor(np.zeros(1)) and not ndl.is_tensor(1.0)

@@ -16,6 +16,7 @@ import numpy as np
 from ..autograd import Tensor, is_grad_enabled
 from ..dtype import dtype_of
 from ..ndarray import layout
+from ..ndarray.random import RandomSource, default_generator
 from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
 from .common import check_tensor, check_tensors, constant, reporting_as, whole_number
@@ -226,6 +227,11 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
     return astype(x, other.dtype)
 
 
+def is_tensor(x: Any) -> builtins.bool:
+    """Is this a Tensor?"""
+    return isinstance(x, Tensor)
+
+
 def numel(x: Tensor) -> builtins.int:
     """The number of elements."""
     return math.prod(check_tensor("numel", x).shape)
@@ -270,16 +276,19 @@ def _casting(name: str, dtype: str) -> Callable[[Tensor], Tensor]:
     return cast
 
 
+def _refuse_recording(*operands: Any) -> None:
+    if is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in operands):
+        raise ValueError(
+            "[in place] expected no gradients to record here; put it into `with "
+            "needle.no_grad():`, or make a new tensor instead."
+        )
+
+
 def _writing(name: str, operator: str, symbol: str) -> Callable[[Tensor, Any], Tensor]:
     """The method that writes into x as the operator does; a tensor with a history is refused."""
 
     def write(x: Tensor, other: Any) -> Tensor:
-        other_grad = isinstance(other, Tensor) and other.requires_grad
-        if is_grad_enabled() and (x.requires_grad or other_grad):
-            raise ValueError(
-                "[in place] expected no gradients to record here; put it into `with "
-                "needle.no_grad():`, or make a new tensor instead."
-            )
+        _refuse_recording(x, other)
         written: Tensor = IN_PLACE[operator](x, other)
         return written
 
@@ -318,13 +327,40 @@ def zero_(x: Tensor) -> Tensor:
     return fill_(x, 0)
 
 
+def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """x limited to [min, max], written into x's memory; only where nothing is recorded."""
+    _refuse_recording(x, min, max)
+    return copy_(x, clamp(x, min, max))
+
+
+def uniform_(
+    x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: RandomSource | None = None
+) -> Tensor:
+    """Write numbers that are even in [low, high) into x."""
+    source = generator or default_generator()
+    return _give(x, source.uniform(x.shape, low, high, x.dtype, x.device))
+
+
+def normal_(
+    x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: RandomSource | None = None
+) -> Tensor:
+    """Write normal numbers into x."""
+    source = generator or default_generator()
+    return _give(x, source.normal(x.shape, mean, std, x.dtype, x.device))
+
+
+def _give(x: Tensor, data: Any) -> Tensor:
+    setitem(x, ..., Tensor.make_const(data))
+    return x
+
+
 # Names of Tensor's methods. Those of builtin types come last: behind them, in a class that is only
 # written for type checkers, these names would mean the methods.
 METHODS: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (
         expand, movedim, t, unflatten, narrow, select, unbind, index_select, masked_select, diag,
         trace, isclose, allclose, view_as, expand_as, type_as, numel, dim, is_floating_point,
-        is_contiguous, contiguous, cpu, copy_, fill_, zero_,
+        is_contiguous, contiguous, cpu, copy_, fill_, zero_, clamp_, uniform_, normal_,
     )},
     "view": reshape, "reshape_as": view_as, "ravel": flatten, "moveaxis": movedim,
     "swapdims": swapaxes, "nelement": numel, "ndimension": dim, "sub": sub, "mul": mul, "div": div,

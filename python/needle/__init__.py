@@ -18,6 +18,7 @@ from .autograd import (
     TensorTupleOp as TensorTupleOp,
     Value as Value,
     enable_grad as enable_grad,
+    inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,

@@ -20,6 +20,7 @@ from .backend import BackendDevice, default_device, device_named
 from .dtype import dtype_of
 from .grad_mode import (
     enable_grad as enable_grad,
+    inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,

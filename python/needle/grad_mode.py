@@ -83,6 +83,9 @@ def no_grad(function: Callable[..., Any] | None = None) -> Any:
     return mode if function is None else mode(function)
 
 
+inference_mode = no_grad  # the name in PyTorch, where it saves more
+
+
 def enable_grad(function: Callable[..., Any] | None = None) -> Any:
     """Record again, inside `no_grad`: `with enable_grad():`, or `@enable_grad` above a function."""
     mode = GradMode(True)

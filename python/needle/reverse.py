@@ -66,13 +66,17 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool = False,
 ) -> tuple[Any, ...]:
     """PyTorch's `autograd.grad`: the gradient of outputs by each input; `.grad` stays as it is.
 
     Outputs and inputs are tensors, or lists of them; every output counts with its grad_outputs, or
-    with ones. The graph is kept, whatever retain_graph says. `needle.grad` takes a function.
+    with ones. The graph is kept, whatever retain_graph says. only_inputs, which was once of use in
+    PyTorch, must be True. `needle.grad` takes a function.
     """
+    if not only_inputs:
+        raise ValueError("[grad] expected only_inputs=True; backward() sets .grad of all leaves.")
     results, wanted = _listed("outputs", outputs), _listed("inputs", inputs)
     seeds = [None] * len(results) if grad_outputs is None else _as_list(grad_outputs)
     shapes = [None if u is None else u.shape for u in seeds]

@@ -154,6 +154,21 @@ def test_grad_is_pytorchs_function() -> None:
     assert_close(autograd.grad(y, x, plain([10.0, 1.0]))[0], [20.0, 4.0])
     assert_close(autograd.grad([y, z], [x], [plain([1.0, 1.0]), None])[0], [8.0, 20.0])
     assert autograd.grad(z, [x, other], allow_unused=True)[1] is None
+    assert_close(autograd.grad(y, x, plain([10.0, 1.0]), only_inputs=True)[0], [20.0, 4.0])
+    with pytest.raises(ValueError, match=r"\[grad\] expected only_inputs=True"):
+        autograd.grad(y, x, only_inputs=False)
+
+
+def test_inference_mode_records_nothing() -> None:
+    x = leaf([1.0])
+
+    @ndl.inference_mode()
+    def double(x: ndl.Tensor) -> ndl.Tensor:
+        return x * 2
+
+    with ndl.inference_mode():
+        assert not (x * 2).requires_grad
+    assert not double(x).requires_grad and (x * 2).requires_grad
 
 
 def test_grad_has_gradients_if_asked_for() -> None:

@@ -25,7 +25,12 @@ from .grad_mode import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from .graph import Observer as Observer, find_topo_sort as find_topo_sort, observers
+from .graph import (
+    HookHandle as HookHandle,
+    Observer as Observer,
+    find_topo_sort as find_topo_sort,
+    observers,
+)
 from .ndarray import abstract, bridge, functions, intake, mutation
 from .ndarray.array import NDArray
 from .ndarray.layout import Size
@@ -444,10 +449,10 @@ class Tensor(Value, TensorMethods):
             retain_graph=retain_graph,
         )
 
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
         """Call `hook(grad)` in backward; what it returns (if not None) replaces the gradient.
 
-        Returns a function that removes the hook.
+        Returns a handle: called, or by its `remove()`, it takes the hook away.
         """
         if not self.requires_grad:
             raise ValueError("[register_hook] expected a tensor that requires a gradient.")
@@ -461,4 +466,4 @@ class Tensor(Value, TensorMethods):
         def remove() -> None:
             hooks.pop(key, None)
 
-        return remove
+        return HookHandle(remove)

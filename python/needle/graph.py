@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from .autograd import Op, Value
 
 
+# Hooks ------------------------------------------------------------------------------------------
+
+
+class HookHandle:
+    """What registering a hook gives: called, or by its `remove()`, it takes the hook away."""
+
+    def __init__(self, remove: Callable[[], None]):
+        self.remove = remove
+
+    def __call__(self) -> None:
+        self.remove()
+
+
 # Observers --------------------------------------------------------------------------------------
 
 

@@ -30,14 +30,17 @@ def test_hook_replaces_the_gradient_for_all_behind() -> None:
 
 def test_hooks_run_in_order_and_can_be_removed() -> None:
     x = leaf([1.0])
-    remove = x.register_hook(lambda g: g + 1)
-    x.register_hook(lambda g: g * 2)
+    handle = x.register_hook(lambda g: g + 1)
+    other = x.register_hook(lambda g: g * 2)
     (x * 1).backward()
     assert x.grad.item() == 4
-    remove()
-    remove()
+    handle()
+    handle()
     (x * 1).backward()
     assert x.grad.item() == 2
+    other.remove()
+    (x * 1).backward()
+    assert x.grad.item() == 1
 
 
 def test_a_hook_may_remove_itself() -> None:

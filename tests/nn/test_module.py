@@ -429,8 +429,8 @@ def test_hooks_see_and_replace():
     see_out = layer.register_forward_hook(lambda m, args, out: calls.append(("out", out)))
     layer(x)
     assert [c[0] for c in calls] == ["in", "out"] and calls[0][1][0] is x
-    see_in()
-    see_out()
+    see_in.remove()
+    see_out.remove()
     double = layer.register_forward_pre_hook(lambda m, args: args[0] * 0)
     half = layer.register_forward_hook(lambda m, args, out: out * 0.5)
     assert_close(layer(x), np.tile(layer.bias.numpy() / 2, (4, 1)))

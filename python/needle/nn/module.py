@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from .. import init
-from ..autograd import Tensor
+from ..autograd import HookHandle, Tensor
 from ..backend import device_named
 from ..dtype import dtype_of
 from ..facts import Noted
@@ -279,22 +279,22 @@ class Module(Noted):
 
     # Hooks ----------------------------------------------------------------------------------
 
-    def register_forward_hook(self, hook: Callable[..., Any]) -> Callable[[], None]:
+    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """hook(module, args, output) after forward; a result that is not None replaces output."""
         return self._add_hook("after", hook)
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> Callable[[], None]:
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """hook(module, args) before forward; a result that is not None replaces the arguments."""
         return self._add_hook("before", hook)
 
-    def _add_hook(self, when: str, hook: Callable[..., Any]) -> Callable[[], None]:
+    def _add_hook(self, when: str, hook: Callable[..., Any]) -> HookHandle:
         key = (when, object())
         self._hooks = {**(self._hooks or {}), key: hook}
 
         def remove() -> None:
             self._hooks = {k: h for k, h in (self._hooks or {}).items() if k != key}
 
-        return remove
+        return HookHandle(remove)
 
     # Printing -------------------------------------------------------------------------------
 

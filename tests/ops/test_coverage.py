@@ -1,6 +1,7 @@
 """The records and the exported operators are the same set."""
 
 import inspect
+import pkgutil
 
 import needle as ndl
 
@@ -38,6 +39,12 @@ def test_every_creation_function_has_a_record():
 def test_names_are_unique():
     names = [r.name for r in (*RECORDS, *CREATION)]
     assert len(set(names)) == len(names)
+
+
+def test_no_module_has_the_name_of_a_function():
+    modules = {module.name for module in pkgutil.iter_modules(ndl.__path__)}
+    hidden = modules & {record.name for record in (*RECORDS, *CREATION)}
+    assert not hidden, f"importing needle.{hidden} would replace the function"
 
 
 def test_loosened_tolerances_have_a_reason():

@@ -1,14 +1,14 @@
 """Optimizers, gradient clipping, learning-rate schedules and averaged weights."""
 
-from . import schedule as schedule
-from .adafactor import Adafactor as Adafactor
-from .adagrad import Adagrad as Adagrad
-from .adam import Adam as Adam, AdamW as AdamW
-from .clip import (
+from ..clipping import (
     clip_grad_norm_ as clip_grad_norm_,
     clip_grad_value_ as clip_grad_value_,
     total_norm as total_norm,
 )
+from . import schedule as schedule
+from .adafactor import Adafactor as Adafactor
+from .adagrad import Adagrad as Adagrad
+from .adam import Adam as Adam, AdamW as AdamW
 from .ema import ExponentialMovingAverage as ExponentialMovingAverage
 from .group import ParamGroup as ParamGroup
 from .lion import Lion as Lion

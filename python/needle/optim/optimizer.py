@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..autograd import Tensor, enable_grad, no_grad
+from ..clipping import clip_grad_norm_
 from ..facts import changed, fact
 from ..init import zeros_like
-from .clip import clip_grad_norm_
 from .group import ParamGroup
 from .rule import can_run, rule_program, run_rule
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..autograd import Tensor, no_grad
-from ..ops.reduce import accumulator
+from .autograd import Tensor, no_grad
+from .ops.reduce import accumulator
 
 
 def clip_grad_norm_(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from needle import Tensor, optim
+from needle import Tensor, nn, optim
 
 from .problem import TOLERANCE, gradients, parameters, set_gradients, start
 
@@ -63,6 +63,11 @@ def test_a_norm_that_is_not_finite_is_an_error_on_request() -> None:
         optim.clip_grad_norm_(w, 1.0, error_if_nonfinite=True)
     with pytest.raises(ValueError, match="norm_type must be above 0"):
         optim.clip_grad_norm_(w, 1.0, norm_type=0)
+
+
+def test_the_names_in_nn_utils_are_the_same_functions() -> None:
+    assert nn.utils.clip_grad_norm_ is optim.clip_grad_norm_
+    assert nn.utils.clip_grad_value_ is optim.clip_grad_value_
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

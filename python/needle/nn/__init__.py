@@ -1,6 +1,6 @@
 """Networks: modules, and the layers made of them."""
 
-from . import functional as functional, init as init
+from . import functional as functional, init as init, utils as utils
 from .activation import (
     ELU as ELU,
     GELU as GELU,

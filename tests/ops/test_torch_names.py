@@ -37,6 +37,7 @@ CALLS = {
     "chunk": lambda m, x: x.chunk(2, dim=0),
     "unbind": lambda m, x: m.unbind(x, dim=1),
     "topk": lambda m, x: x.topk(2, dim=1),
+    "topk by position": lambda m, x: m.topk(x, 2, 1, False, True),
     "clamp": lambda m, x: x.clamp(min=-0.5, max=0.5),
     "clamp one side": lambda m, x: m.clamp(x, min=0.1),
     "arithmetic": lambda m, x: x.mul(2).add(1).sub(x).div(3).pow(2).neg(),
@@ -104,6 +105,14 @@ def test_as_in_pytorch(name):
         sum(a.sum() for a in found if a.requires_grad).backward()
         sum(b.sum() for b in expected if b.requires_grad).backward()
         np.testing.assert_allclose(ours.grad.numpy(), theirs.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_split_without_a_dim_says_how_to_cut_pieces():
+    x = ndl.zeros(16, 2)
+    with pytest.raises(ValueError, match=r"for pieces of size 8, give a dim: split\(x, 8, dim=0\)"):
+        x.split(8)
+    with pytest.raises(TypeError, match=r"\[split\] expected an axis, got \[4, 12\]; give sizes"):
+        x.split([4, 12])
 
 
 def test_size_is_a_number_and_a_function():

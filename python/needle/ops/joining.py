@@ -212,7 +212,14 @@ def split(a: Tensor, axis: int | Sequence[int], dim: int | None = None) -> Tenso
     that are given first."""
     x = check_tensor("split", a)
     if dim is None:
-        return Split(whole_number("split", "axis", axis))(x)
+        if isinstance(axis, Sequence):
+            raise TypeError(f"[split] expected an axis, got {axis}; give sizes with a dim.")
+        if not -x.ndim <= (at := whole_number("split", "axis", axis)) < x.ndim:
+            raise ValueError(
+                f"[split] axis {at} is out of range for an array with {x.ndim} axes; for pieces of "
+                f"size {at}, give a dim: split(x, {at}, dim=0)."
+            )
+        return Split(at)(x)
     along = layout.normalize_axis(dim, x.ndim, "split")
     n = x.shape[along]
     if isinstance(axis, (Sequence, np.ndarray)):

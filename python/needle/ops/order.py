@@ -52,9 +52,17 @@ def sort(
 
 
 def topk(
-    x: Tensor, k: int, axis: int = -1, largest: bool = True, *, dim: int | None = None
+    x: Tensor,
+    k: int,
+    axis: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+    *,
+    dim: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The k largest (smallest) elements along an axis, in order, and their positions."""
+    """The k largest (smallest) elements along an axis, in order, and their positions.
+
+    sorted changes nothing: they always are."""
     x, axis = _flattened("topk", x, axis_or_dim("topk", axis, dim, -1))
     if not 0 <= whole_number("topk", "k", k) <= x.shape[axis]:
         raise ValueError(f"[topk] expected k from 0 to {x.shape[axis]} (axis {axis}), got {k}.")

@@ -1,4 +1,4 @@
-"""A Transformer written for PyTorch, line for line: only the imports and `==` changed."""
+"""Scripts written for PyTorch, line for line: only the imports and `==` changed."""
 
 import math
 
@@ -117,3 +117,50 @@ def test_the_script_trains_alike_in_both_libraries():
     )
     logits = theirs(torch.tensor(x))[0].detach().numpy()
     assert_close(ours(needle.tensor(x))[0], logits, rtol=1e-4, atol=1e-5)
+
+
+def tabular(lib, data, x, y, workers):
+    """A training script for both libraries, `data` in the place of `torch.utils.data`."""
+    nn, F = lib.nn, lib.nn.functional
+    device = lib.device("cuda" if lib.cuda.is_available() else "cpu")
+    dataset = data.TensorDataset(lib.tensor(x), lib.tensor(y))
+    train, test = data.random_split(dataset, [48, 16], generator=lib.Generator())
+    options = {"num_workers": workers, "pin_memory": lib.cuda.is_available()}
+    loader = data.DataLoader(train, batch_size=16, shuffle=True, drop_last=True, **options)
+    model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.PReLU(16), nn.Linear(16, 3))
+    for m in model.modules():
+        if isinstance(m, nn.Linear):
+            nn.init.xavier_uniform_(m.weight)
+            m.bias.data.uniform_(-0.1, 0.1)
+    model = model.to(device)
+    seen = []
+    handle = model[0].register_forward_hook(lambda m, args, out: seen.append(tuple(out.shape)))
+    optimizer = lib.optim.AdamW(model.parameters(), lr=0.02, weight_decay=1e-3)
+    criterion = nn.CrossEntropyLoss()
+    for epoch in range(20):
+        for inputs, targets in loader:
+            inputs, targets = inputs.to(device, non_blocking=True), targets.to(device)
+            optimizer.zero_grad(set_to_none=True)
+            loss = criterion(model(inputs), targets)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+            optimizer.step()
+        if epoch == 0:
+            handle.remove()
+    model.eval()
+    with lib.inference_mode():
+        inputs, targets = next(iter(data.DataLoader(test, batch_size=16)))
+        correct = model(inputs).argmax(dim=1).eq(targets).sum().item()
+        surprise = -lib.log2(F.softmax(model(inputs), dim=1)).mean().item()
+    return seen, len(test), correct, surprise
+
+
+@pytest.mark.parametrize(("lib", "workers"), [(needle, 2), (torch, 0)], ids=["needle", "torch"])
+def test_a_script_with_workers_learns_in_both_libraries(lib, workers):
+    np.random.seed(0)
+    torch.manual_seed(0)
+    x = np.random.default_rng(0).standard_normal((64, 4)).astype("float32")
+    data = needle.data if lib is needle else torch.utils.data
+    seen, total, correct, surprise = tabular(lib, data, x, x[:, :3].argmax(1), workers)
+    assert seen == [(16, 16)] * 3 and total == 16
+    assert correct >= 12 and surprise > 0

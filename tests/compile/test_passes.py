@@ -49,8 +49,8 @@ def test_equal_calls_are_made_once():
     assert lines(merged(graph)) == [
         "%0: float32[9] input",
         "%1: float32[3, 3] = unary(exp, %0)",
-        "%3: float32[3, 3] = unary(exp, %0[3x3 by 1x3])",
-        "%4: float32[3, 3] = binary(multiply, %1, %3)",
+        "%3[3x3 by 1x3]: float32[3, 3] = unary(exp, %0[3x3 by 1x3])",
+        "%4: float32[3, 3] = binary(multiply, %1, %3[3x3 by 1x3])",
         "%5: float32[3, 3] = binary(add, %1, %4)",
         "return %5",
     ]

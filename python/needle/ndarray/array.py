@@ -437,13 +437,14 @@ def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: Any
 
 
 def strides_like(shape: Shape, *operands: Any) -> Shape | None:
-    """The strides of a result of these operands; None if it is row-major."""
-    if len(shape) > 1:
-        for a in operands:
-            if isinstance(a, NDArray) and a.shape == shape and a.strides[-1] != 1:
-                strides = layout.dense_strides(shape, a.strides)
-                if strides is not None:
-                    return strides
+    """The strides of a result of these operands; None if it is row-major. Of matrices the first
+    one decides: a parameter stays as it is when the gradient lies otherwise."""
+    if len(shape) < 2:
+        return None
+    alike = [a for a in operands if isinstance(a, NDArray) and a.shape == shape]
+    for a in alike[:1] if len(shape) == 2 else alike:
+        if a.strides[-1] != 1 and (strides := layout.dense_strides(shape, a.strides)) is not None:
+            return strides
     return None
 
 

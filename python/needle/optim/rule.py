@@ -70,16 +70,18 @@ def _target(tensor: Tensor, gradient: NDArray) -> NDArray:
     """Where a tensor's next value goes: its own memory if nobody else knows it, else new memory.
 
     It lies in memory as the gradient does, so that an update goes through all memory in order:
-    filters of a convolution are (O, C, K...) to the user, and their gradients (K..., C, O)."""
+    filters of a convolution are (O, C, K...) to the user, and their gradients (K..., C, O).
+    Matrices stay row-major."""
     array: NDArray = tensor.realize_cached_data()
     # The tensor, `array` and the argument refer to the array; the array and an argument to memory.
     is_own = sys.getrefcount(array) <= 3 and sys.getrefcount(array._handle) <= 2
     shape = array.shape
-    strides = strides_like(shape, gradient) or layout.compact_strides(shape)
+    leading = [gradient] if len(shape) > 2 else []
+    strides = strides_like(shape, *leading) or layout.compact_strides(shape)
     fits = array._handle.size == array.size and all(
         n == 1 or here == there
         for n, here, there in zip(shape, array.strides, strides, strict=True)
     )
     if is_own and fits and not getattr(array._handle, "readonly", False):
         return array
-    return empty_like(shape, array.dtype, array.device, gradient)
+    return empty_like(shape, array.dtype, array.device, *leading)

@@ -125,6 +125,18 @@ def test_rows_of_all_lengths(device, dtype, length):
             assert_close(results, f"{rows}x{length}", 400 if length < 3 else 64)
 
 
+@program
+def scaled_at(x: Symbol, factor: Symbol, label: Row) -> tuple[Symbol, ...]:
+    scaled = x * factor
+    return scaled - tp.gather(scaled, label), tp.row_sum(scaled)
+
+
+def one_number(values):
+    """The first element for all, as a view."""
+    memory = values.ravel()[:1].copy()
+    return memory, np.broadcast_to(memory.reshape((1,) * values.ndim), values.shape)
+
+
 @on_devices
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("dtype", [float32, float64, float16])
@@ -142,6 +154,10 @@ def test_rows_that_lie_across(device, dtype, length):
             results = run_on_both(device, layer_norm, [x, weight, bias], shape, 1, layouts)
             assert_close(results, about, 400 if length < 3 else 64)
             assert_close(run_on_both(device, cross_entropy, [x, label], shape, 1), about, 64)
+        if length:
+            one = Spec(mild(dtype, shape, 4), dtype, one_number)
+            results = run_on_both(device, scaled_at, [x, one, label], shape, 1, layouts)
+            assert_close(results, about, 64 + 4 * length)
         inputs = [x, label, scale]
         assert_close(run_on_both(device, one_hot_difference, inputs, shape, 1, layouts), about)
 

@@ -222,7 +222,7 @@ class RowRun {
                        : Block{lesser(inner_.rows(), capacity / max_of(1, inner_.cols())),
                                max_of(1, inner_.cols())};
     } else if (lies_across()) {
-      is_upright_ = p_.columns.count == 0 && !p_.is_random;
+      is_upright_ = p_.columns.count == 0 && !p_.is_random && outer_.cols() >= kLineRows;
       rows_ = max_of(1, lesser(outer_.cols(), is_upright_ ? upright_rows() : kLineRows));
       const int64_t room = is_upright_ ? kTileBytes / widest_full() : capacity;
       chunk_ = {1, max_of(1, lesser(length_, room / rows_))};
@@ -238,7 +238,7 @@ class RowRun {
     kept_ = p_.n_kept * kept * p_.widest <= kKeptBytes ? kept : 0;
   }
 
-  // Bytes of the widest compute type of what an upright tile holds: row values are lines apart.
+  // Bytes of the widest compute type in an upright tile: row values are kept outside of it.
   int64_t widest_full() const {
     int64_t widest = 4;
     for (int n = 0; n < p_.count; ++n) {
@@ -287,7 +287,7 @@ class RowRun {
       const int k = p_.n_outputs + input;
       if (p_.input_kind[input] != ValueKind::full || !is_same_for_all_rows(k)) continue;
       if (inner_.is_constant(k)) {
-        machine.fix(input, outer_.data[k], {0, 0}, {1, tile_capacity(p_)});
+        machine.fix(input, outer_.data[k], {0, 0}, {1, rows_ * chunk_.rows * chunk_.cols});
       } else if (has_one_chunk_ && is_simple_ && !is_upright_) {
         machine.fix(input, outer_.data[k], {0, inner_.steps(k).col}, {rows_, length_});
       }

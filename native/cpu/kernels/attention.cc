@@ -96,7 +96,7 @@ class Forward {
 
   void run_query(int64_t head) const {
     const OneQuery<T> query(scores_, in_, head);
-    const auto [y, highest, total] = query.run(0);
+    const auto [y, highest, total] = query.run();
     T log_sum = (highest == Scores<T>::kNever ? T(0) : highest) + log(total);
     target_of<T>(out_, head).write({0, 1}, scores_.width, y, total == 0 ? T(0) : 1 / total);
     target_of<T>(log_sums_, head).write({0, 1}, 1, &log_sum, T(1));

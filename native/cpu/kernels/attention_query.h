@@ -23,21 +23,21 @@ class OneQuery {
     T *y, highest, total;
   };
 
-  Result run(int64_t query) const {
+  Result run() const {
     const int64_t size = scores_.size, width = scores_.width;
     T* const q = memory_.template as<T>();
     T* const y = q + size;
     T *const k_copy = y + width, *const v_copy = k_copy + kKeys * size;
     const Rows<T> k = rows_of<T>(*in_.k, head_), v = rows_of<T>(*in_.v, head_);
-    read_query(q, query);
+    read_query(q);
     __builtin_memset(y, 0, width * kSize);
     Result result = {y, Scores<T>::kNever, 0};
-    const int64_t seen = scores_.seen_by({query, 1});
+    const int64_t seen = scores_.seen_by({0, 1});
     T s[kKeys];
     for (int64_t start = 0; start < seen; start += kKeys) {
       const Span columns = {start, min_of(kKeys, seen - start)};
       multiply_keys(s, q, k.read_once(columns, size, k_copy), columns.count);
-      add_mask(s, query, columns);
+      add_mask(s, columns);
       take(s, columns.count, result);
       multiply(y, width, int64_t{1}, width, s, columns.count, int64_t{1},
                v.read_once(columns, width, v_copy), columns.count, true);
@@ -48,9 +48,9 @@ class OneQuery {
  private:
   static constexpr int64_t kSize = sizeof(T);
 
-  void read_query(T* q, int64_t query) const {
+  void read_query(T* q) const {
     const Rows<T> rows = rows_of<T>(*in_.q, head_);
-    rows.source.load(q, rows.data + query * rows.row, rows.col, scores_.size);
+    rows.source.load(q, rows.data, rows.col, scores_.size);
     for (int64_t x = 0; x < scores_.size; ++x) q[x] *= scores_.scale;
   }
 
@@ -74,13 +74,12 @@ class OneQuery {
     }
   }
 
-  void add_mask(T* s, int64_t query, Span columns) const {
+  void add_mask(T* s, Span columns) const {
     if (in_.mask == nullptr) return;
     const Rows<T> mask = scores_.mask_of(head_);
     const bool chooses = in_.mask->dtype == DType::b8;
     T line[kKeys];
-    mask.source.load(line, mask.data + query * mask.row + columns.begin * mask.col, mask.col,
-                     columns.count);
+    mask.source.load(line, mask.data + columns.begin * mask.col, mask.col, columns.count);
     for (int64_t j = 0; j < columns.count; ++j) {
       s[j] = !chooses ? s[j] + line[j] : line[j] != 0 ? s[j] : Scores<T>::kNever;
     }

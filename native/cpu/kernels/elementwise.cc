@@ -30,7 +30,7 @@ int64_t streamed_run(const Walk& walk) {
   return from_memory > 1 ? kTile / 4 : kTile;
 }
 
-// Is an input one value for a row, beside others?
+// Is an input one value for a row? Not if it is the only one: unary operations read whole tiles.
 bool is_one_for_row(const Walk& walk, int k) {
   return k > 0 && walk.count > 2 && walk.strides[walk.ndim - 1][k] == 0;
 }
@@ -151,7 +151,8 @@ void copy_same(Walk& walk, const View& out) {
   const bool streams = is_streamed_to(out, walk);
   // Many rows at once: two matrices of 256 x 384 side by side take 16 us instead of 22.
   const bool is_across = walk.steps(1).col != 0 && walk.steps(1).col != 1;
-  if (!is_across && !streams) shape.rows = lesser(walk.rows(), kGrain / shape.cols);
+  if ((shape.rows == 1 || !is_across) && !streams)
+    shape.rows = lesser(walk.rows(), kGrain / shape.cols);
   for_each_block(walk, shape, [&] {
     return [&, end = StreamEnd{streams}](Block block, char* const* at) {
       if (streams && is_tile(walk.steps(0), block) && is_tile(walk.steps(1), block)) {

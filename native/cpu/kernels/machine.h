@@ -64,12 +64,12 @@ void with_type(ComputeType type, const F& body) {
   }
 }
 
-// Lines of an upright tile: `index` has a number for each row, and of a line those rows count that
-// have its own. No jumps, which could not be foreseen.
+// Row r of an upright tile takes its element from line index[r], or gets one there: lines are
+// counted from `first`. By selection, as no core could predict the branches.
 template <class T, class I>
 void pick_from_lines(T* to, const T* lines, const I* index, int64_t first, Block block) {
   for (int64_t line = 0; line < block.rows; ++line, lines += block.cols) {
-    const I own = static_cast<I>(first + line);
+    const int64_t own = first + line;
 #pragma GCC ivdep
     for (int64_t r = 0; r < block.cols; ++r) to[r] = index[r] == own ? lines[r] : to[r];
   }
@@ -78,7 +78,7 @@ void pick_from_lines(T* to, const T* lines, const I* index, int64_t first, Block
 template <class T, class I>
 void add_to_lines(T* lines, const T* added, const I* index, int64_t first, Block block) {
   for (int64_t line = 0; line < block.rows; ++line, lines += block.cols) {
-    const I own = static_cast<I>(first + line);
+    const int64_t own = first + line;
 #pragma GCC ivdep
     for (int64_t r = 0; r < block.cols; ++r) {
       lines[r] = index[r] == own ? static_cast<T>(lines[r] + added[r]) : lines[r];

@@ -20,15 +20,16 @@ constexpr int64_t kRowsTogether = 32;  // whose blocks of a product stay in cach
 // 16 rows of 512 units 3.9 and 3.8, one row 1.2 and 0.75; 10 steps of 64 rows of 1536 148 and 77.
 template <class T>
 bool goes_by_rows(int64_t batch, const Lines<T>& w) {
-  constexpr int64_t kOwnCache = 3 << 16, kSharedCache = 1 << 22;  // bytes that a core reads at once
-  return w.bytes() <= (batch < 8 ? kOwnCache : kSharedCache);
+  // Bytes of weights that every core reads in a step: with few rows there is little to do for each.
+  constexpr int64_t kMostForFewRows = 3 << 16, kMost = 1 << 22;
+  return w.matrix_bytes() <= (batch < 8 ? kMostForFewRows : kMost);
 }
 
 // A task's rows: few, so that their products stay in registers; more where weights do not fit its
 // cache, to read them less often. Tasks come in pairs.
 template <class T>
 int64_t rows_of_task(int64_t batch, const Lines<T>& w) {
-  const int64_t most = w.bytes() <= 1 << 20 ? 8 : kRowsTogether;
+  const int64_t most = w.matrix_bytes() <= 1 << 20 ? 8 : kRowsTogether;
   const int64_t pairs = max_of(1, ceil_div(batch, 2 * most));
   return max_of(1, ceil_div(batch, 2 * pairs));
 }
@@ -57,7 +58,7 @@ class Forward {
         bias_(lines_of<T>(in.bias)) {}
 
   void run() const {
-    const Weights weights(w_, size_);
+    const Weights weights(w_);
     if (goes_by_rows(batch_, w_)) {
       parallel_for(batch_, rows_of_task(batch_, w_), [&](int64_t begin, int64_t end) {
         Rows(*this, begin, end - begin).run_all(weights);

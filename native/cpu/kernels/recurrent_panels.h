@@ -29,7 +29,7 @@ struct Lines {
   Source<T> source = {};
   StoreFn<T> store_row = nullptr;
 
-  int64_t bytes() const { return count * width * static_cast<int64_t>(sizeof(T)); }
+  int64_t matrix_bytes() const { return count * width * static_cast<int64_t>(sizeof(T)); }
   char* at(int64_t t, int64_t b) const { return data + t * time + b * batch; }
   bool is_plain() const { return source.is_plain && col == sizeof(T); }
 
@@ -92,9 +92,9 @@ class GatePanels {
   static constexpr int64_t kUnits = kUnitVecs * kLanes<T>;
   static constexpr int64_t kWidth = kVecs * kLanes<T>;
 
-  explicit GatePanels(const Lines<T>& w, int64_t size)
-      : size_(size), workspace_(ceil_div(size, kUnits) * size * kWidth * kSize) {
-    for_panels(ceil_div(size, kUnits), size * kWidth, [&](int64_t i) { pack(w, i * kUnits); });
+  explicit GatePanels(const Lines<T>& w)
+      : size_(w.count), workspace_(ceil_div(size_, kUnits) * size_ * kWidth * kSize) {
+    for_panels(ceil_div(size_, kUnits), size_ * kWidth, [&](int64_t i) { pack(w, i * kUnits); });
   }
 
   // s (rows x kWidth) = h times the panel of the units from `unit` on. Blocks have all rows of a
@@ -109,7 +109,7 @@ class GatePanels {
 
  private:
   static constexpr int64_t kSize = sizeof(T);
-  static constexpr int64_t kDepth = 32768 / (kWidth * kSize);  // a block reads half
+  static constexpr int64_t kDepth = 32768 / (kWidth * kSize);  // 32 KB of a panel at a time
 
   T* at(int64_t unit, int64_t k) const {
     return workspace_.template as<T>() + (unit / kUnits * size_ + k) * kWidth;

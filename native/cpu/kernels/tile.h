@@ -12,7 +12,8 @@ namespace NEEDLE_ISA {
 // Elements in a tile: three tiles of 8-byte elements take 12 KB, which stays in any L1 cache.
 constexpr int64_t kTile = 512;
 
-// A rectangle of at most kTile elements in a strided operand; steps count elements.
+// A rectangle of a strided operand, of at most kTile elements where it goes through a tile; steps
+// count elements.
 struct Block {
   int64_t rows, cols;
 };

@@ -36,20 +36,22 @@ def largest(x: NDArray, window: Window) -> NDArray:
     return reduce("max", windows, tuple(range(1 + rank, 1 + 2 * rank)))
 
 
+def _first_win(x: Symbol, top: Symbol, found: Symbol) -> tuple[Symbol, Symbol]:
+    """For one tap of all windows, which sees x: has the largest been found now, and is it here?"""
+    wins = tp.logical_or(tp.equal(x, top), tp.not_equal(x, x))
+    return tp.logical_or(found, wins), wins > found
+
+
 @program
 def add_to_winner(x: Symbol, top: Symbol, found: Symbol, g: Symbol, sums: Symbol) -> Any:
-    """What one tap of all windows does: x is the input that it sees, `found` tells whether a tap
-    before it saw the largest."""
-    wins = tp.logical_or(tp.equal(x, top), tp.not_equal(x, x))
-    first = wins > found
-    return tp.logical_or(found, wins), sums + tp.where(first, g, 0.0)
+    now_found, is_here = _first_win(x, top, found)
+    return now_found, sums + tp.where(is_here, g, 0.0)
 
 
 @program
 def take_from_winner(x: Symbol, top: Symbol, found: Symbol, seen: Symbol, out: Symbol) -> Any:
-    wins = tp.logical_or(tp.equal(x, top), tp.not_equal(x, x))
-    first = wins > found
-    return tp.logical_or(found, wins), tp.where(first, seen, out)
+    now_found, is_here = _first_win(x, top, found)
+    return now_found, tp.where(is_here, seen, out)
 
 
 def _visit(source: Program, x: NDArray, window: Window, operands: Operands) -> None:

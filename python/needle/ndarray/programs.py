@@ -73,7 +73,6 @@ def _turned(arrays: Arrays, order: Shape) -> Arrays:
 
 def _turned_view(a: NDArray, order: Shape) -> NDArray:
     missing = len(order) - a.ndim
-    shape, strides = (
-        layout.permuted((n,) * missing + v, order) for n, v in ((1, a.shape), (0, a.strides))
-    )
+    shape = layout.permuted((1,) * missing + a.shape, order)
+    strides = layout.permuted((0,) * missing + a.strides, order)
     return make_view(shape, strides, a.offset, a.dtype, a.device, a._handle)

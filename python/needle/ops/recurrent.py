@@ -93,8 +93,9 @@ class RecurrentLayerGradient(TensorTupleOp):
         if c0 is not None:
             found.append(dc0)
         if b is not None:
-            db = F.reduce("sum", ds, (0, 1))
-            found += [db if ds is dv else F.reduce("sum", dv, (0, 1)), db]
+            of_bx, of_b = self.wanted[-2:]
+            db = F.reduce("sum", ds, (0, 1)) if of_b or (of_bx and ds is dv) else None
+            found += [F.reduce("sum", dv, (0, 1)) if of_bx and ds is not dv else db, db]
         return tuple([d for d, is_wanted in zip(found, self.wanted, strict=True) if is_wanted])
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:

@@ -144,13 +144,19 @@ nb::object adopt_buffer(Buffer&& buffer);
 void set_buffer_type(nb::handle type);
 
 // Takes the GIL by take(). When Python exits, it ends other threads (daemons) that ask for the GIL
-// by unwinding them, and C++ aborts the process on the way; such a thread sleeps here instead.
+// by unwinding them, and C++ aborts the process on the way; once it is gone, asking is an access to
+// no interpreter. Such a thread sleeps here instead.
 template <class F>
 auto take_gil(F&& take) {
+  const auto sleep = [] {
+    for (;;) ::pause();
+  };
+  if (Py_IsInitialized() == 0) sleep();
   try {
     return take();
   } catch (...) {
-    for (;;) ::pause();
+    sleep();  // inside: nobody may end the unwinding but by passing it on
+    throw;
   }
 }
 

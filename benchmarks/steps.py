@@ -301,6 +301,8 @@ def main() -> None:
         return worker(name, peer, options.threads, weights, not options.without_dropout)
     if options.docs:
         return write_docs()
+    if unknown := set(options.only or ()) - set(BARS):
+        parser.error(f"--only takes {', '.join(map(repr, BARS))}; got {', '.join(unknown)}")
     table = sys.stderr if options.json else sys.stdout
     header = (
         "work                  peer          speed    bar        needle, ms  peer, ms  first, s"

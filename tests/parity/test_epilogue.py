@@ -210,6 +210,10 @@ def convolution(rng):
         int(rng.integers(1, 12)) + d * (k - 1) for d, k in zip(dilation, size, strict=True)
     )
     batch = int(rng.choice([1, 2, 7]))
+    if rank == 2 and rng.integers(2):  # Winograd's tiles
+        channels, features = (int(n) for n in rng.choice([16, 33, 40], 2))
+        size, stride, dilation, groups = (3, 3), (1, 1), (1, 1), 1
+        spatial = tuple(n + 4 for n in spatial)
     axes = zip(spatial, size, stride, padding, dilation, strict=True)
     outputs = tuple((n + p - d * (k - 1) - 1) // step + 1 for n, k, step, p, d in axes)
     x = Spec(mild(float32, (batch, *spatial, channels), 1), float32, rng.choice(READABLE))

@@ -94,6 +94,16 @@ GEOMETRIES = [
     Geometry(3, (4, 6), 3, 5, (1, 5), (1, 1), (0, 2), (1, 1)),
 ]
 
+# Shapes that take Winograd's tiles: more tiles than outputs and fewer, odd sides, channels that do
+# not fill vectors, padding of all sorts, more positions than windows.
+WINOGRAD = [
+    Geometry(3, (13, 8), 16, 33, (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(1, (9, 6), 40, 70, (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(2, (7, 12), 19, 17, (3, 3), (1, 1), (0, 2), (1, 1)),
+    Geometry(2, (14, 19), 33, 40, (3, 3), (1, 1), (-1, 3), (1, 1)),
+    Geometry(30, (4, 4), 24, 100, (3, 3), (1, 1), (1, 1), (1, 1)),
+]
+
 
 def check(device, kernel, geometry, dtype, layouts=(contiguous,) * 3):
     """Against the reference in float64 arithmetic, within the error of its sums."""
@@ -122,7 +132,7 @@ def _absolute(stored, dtype):
 
 @on_devices
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+@pytest.mark.parametrize("geometry", GEOMETRIES + WINOGRAD, ids=str)
 def test_geometries(device, kernel, geometry):
     for dtype in (float32, float64):
         check(device, kernel, geometry, dtype)
@@ -132,14 +142,16 @@ def test_geometries(device, kernel, geometry):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtypes(device, kernel, dtype):
-    for geometry in (GEOMETRIES[4], GEOMETRIES[6], GEOMETRIES[11]):
+    for geometry in (GEOMETRIES[4], GEOMETRIES[6], GEOMETRIES[11], WINOGRAD[0]):
         if dtype is not bool_:
             check(device, kernel, geometry, dtype)
 
 
 @on_devices
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("geometry", [GEOMETRIES[i] for i in (3, 4, 6, 7, 11, 12, 16, 17)], ids=str)
+@pytest.mark.parametrize(
+    "geometry", [GEOMETRIES[i] for i in (3, 4, 6, 7, 11, 12, 16, 17)] + WINOGRAD[2:4], ids=str
+)
 def test_layouts(device, kernel, geometry):
     for i, layout in enumerate(READABLE):
         out = WRITABLE[(i + 1) % len(WRITABLE)]
@@ -165,6 +177,9 @@ def geometries(draw):
         stride = dilation = (1,) * rank
         padding = tuple((k - 1) // 2 for k in size)
     batch = draw(st.integers(1, 17))
+    if rank == 2 and draw(st.booleans()):  # Winograd's tiles, if they pay
+        channels, outputs = (draw(st.integers(16, 70)) for _ in range(2))
+        size, stride, dilation, groups = (3, 3), (1, 1), (1, 1), 1
     return Geometry(batch, space, channels, outputs, size, stride, padding, dilation, groups)
 
 
@@ -191,6 +206,8 @@ def test_result_may_replace_an_input():
 # Long enough for several tasks, segments and chunks.
 LARGE = [
     Geometry(5, (31, 33), 24, 40, (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(5, (31, 33), 9, 40, (3, 3), (1, 1), (1, 1), (1, 1)),
+    Geometry(2, (15, 9), 70, 300, (3, 3), (1, 1), (1, 1), (1, 1)),
     Geometry(33, (6, 5), 40, 70, (3, 3), (2, 2), (1, 1), (1, 1)),
     Geometry(9, (33, 40), 3, 16, (7, 7), (2, 2), (3, 3), (1, 1)),
     Geometry(9, (33, 40), 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), 36),
@@ -221,6 +238,49 @@ def test_threads_give_equal_bits(kernel, geometry):
 @pytest.mark.parametrize("geometry", LARGE, ids=str)
 def test_large(kernel, geometry):
     check(ndl.cpu(), kernel, geometry, float32)
+
+
+@pytest.mark.parametrize("geometry", WINOGRAD, ids=str)
+def test_infinities_stay_where_they_are_seen(geometry):
+    """The NaNs, where infinities meet in a transform, show that these shapes take that way."""
+    x, w = (np.ones(s, np.float32) for s in geometry.shapes()[:2])
+    x[0, geometry.space[0] // 2, geometry.space[1] // 2] = np.inf
+    out = blank(geometry.shapes()[2], float32)
+    found, seen = on_both(ndl.cpu(), geometry.call("conv"), out, Spec(x, float32), Spec(w, float32))
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(seen))
+    assert np.isnan(found).any() and not np.isnan(seen).any()
+
+
+def scaled(kind, shape, seed):
+    """Normal numbers; or positive ones; or with channels of many magnitudes."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(shape)
+    if kind == "positive":
+        values = np.abs(values)
+    elif kind == "channels":
+        values *= 10.0 ** rng.integers(-3, 4, shape[-1])
+    return values.astype(np.float32)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kind", ["normal", "positive", "channels"])
+def test_errors_of_winograd(kind, kernel):
+    """Those of float32: far below the bound of a sum's, which grows with its terms."""
+    geometry = Geometry(2, (16, 14), 48, 64, (3, 3), (1, 1), (1, 1), (1, 1))
+    out_shape, *in_shapes = geometry.operands(kernel)
+    values = [scaled(kind, shape, i) for i, shape in enumerate(in_shapes)]
+
+    def result(device, dtype, values):
+        out = blank(out_shape, dtype).on(device)
+        inputs = (Spec(v.astype(dtype.storage), dtype).on(device) for v in values)
+        geometry.call(kernel)(device.mod, out, *inputs)
+        return out.numpy()
+
+    errors = np.abs(result(ndl.cpu(), float32, values) - result(ndl.cpu_numpy(), float64, values))
+    sizes = result(ndl.cpu_numpy(), float64, [np.abs(v) for v in values])
+    terms = {"conv": 9 * 48, "conv_by_data": 9 * 64, "conv_by_weight": 2 * 16 * 14}[kernel]
+    assert (errors / sizes).max() < 2 * np.sqrt(terms) * 2.0**-24
+    assert np.sqrt(np.mean((errors / sizes) ** 2)) < np.sqrt(terms) * 2.0**-26
 
 
 BAD = [

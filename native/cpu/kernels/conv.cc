@@ -4,6 +4,8 @@
 #include "conv_depthwise.h"
 #include "conv_taps.h"
 #include "conv_weight.h"
+#include "conv_winograd.h"
+#include "conv_winograd_weight.h"
 #include "entries.h"
 
 namespace needle {
@@ -108,6 +110,29 @@ bool is_depthwise(const View& w, const ConvWindow& window) {
   return window.groups > 1 && w.shape[w.ndim - 2] == 1 && w.shape[w.ndim - 1] == window.groups;
 }
 
+// A convolution, or its adjoint in the data, whose filters see several channels.
+template <class T>
+void run_conv(Image<T> out, Image<const T> in, Filter<const T> filter, const Axes& axes,
+              int64_t groups, const Epilogue* epilogue = nullptr) {
+  if constexpr (is_same<T, float>) {
+    if (winograd_pays(axes.of, in.batch, in.channels, out.channels, groups)) {
+      return WinogradConv(out, in, filter, axes.of, epilogue).run();
+    }
+  }
+  TapConv<T>(out, in, filter, axes.of, groups, epilogue).run();
+}
+
+template <class T>
+void run_conv_weight(Filter<T> filter, Image<const T> x, Image<const T> y, const Axes& axes,
+                     int64_t groups) {
+  if constexpr (is_same<T, float>) {
+    if (WinogradWeight::is_worth_it(x, y, axes.of, groups)) {
+      return WinogradWeight(filter, x, y, axes.of).run();
+    }
+  }
+  TapWeight<T>(filter, x, y, axes.of, groups).run();
+}
+
 template <class T>
 void conv_as(const View& out, const View& x, const View& w, const ConvWindow& window,
              const Epilogue* epilogue = nullptr) {
@@ -120,7 +145,7 @@ void conv_as(const View& out, const View& x, const View& w, const ConvWindow& wi
   if (is_depthwise(w, window)) {
     DepthwiseConv<T>(y, images, axes.of).run(filter);
   } else {
-    TapConv<T>(y, images, filter, axes.of, window.groups, epilogue).run();
+    run_conv<T>(y, images, filter, axes, window.groups, epilogue);
   }
   to.store(out);
 }
@@ -134,7 +159,7 @@ void conv_by_data_as(const View& out, const View& y, const View& w, const ConvWi
   if (is_depthwise(w, window)) {
     DepthwiseConv<T>(x, images, axes.of).run(filter_of<const T>(filters.load(w)));
   } else {
-    TapConv<T>(x, images, filter_of<const T>(filters.load(w), true), axes.of, window.groups).run();
+    run_conv<T>(x, images, filter_of<const T>(filters.load(w), true), axes, window.groups);
   }
   to.store(out);
 }
@@ -150,7 +175,7 @@ void conv_by_weight_as(const View& out, const View& x, const View& y, const Conv
   if (is_depthwise(out, window)) {
     DepthwiseWeight<T>(from, made, axes.of).run(filter);
   } else {
-    TapWeight<T>(filter, from, made, axes.of, window.groups).run();
+    run_conv_weight<T>(filter, from, made, axes, window.groups);
   }
   to.store(out);
 }

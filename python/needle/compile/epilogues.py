@@ -51,7 +51,7 @@ def epilogues(graph: Graph) -> Graph:
         for value in node.reads():
             if value not in products or node.continues:
                 continue
-            program = node if node.kernel == "run" else fusion.alone(number, node)
+            program = node if node.kernel == "run" else fusion.as_program(number, node)
             made = None if program is None else _joined(products[value], program)
             if made is not None:
                 joined[id(node)] = made

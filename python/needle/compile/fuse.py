@@ -1,26 +1,28 @@
 """Fusion: calls that pass elements to one another become one tile program.
 
-Every piece starts as a group of its own and joins the groups that compute its inputs, where the
-spaces fit together, elements meet the same elements, and no call outside would have to run both
-before and after the group. A group becomes one `run` call: values that nobody else needs are never
-stored.
+Every piece (`pieces.py`) starts as a group of its own (`groups.py`) and joins the groups that
+compute its inputs if three conditions hold: their spaces have a common refinement, each point of it
+reads the elements that were computed at the same point, and no call outside the group would have to
+run both before and after it. A group becomes one `run` call, and values that no other call needs
+are never stored.
 
 Programs over rows that the native core has as one loop (`native/cpu/frozen.h`) take half the time
-of others, which is more than a group can save: softmax and its gradient of 4096 x 1024 elements
-take 3.5 ms as one program, and 2.1 as two. So they stay apart unless the group's program is frozen.
+of others, which is more than fusion can save: softmax and its gradient of 4096 x 1024 elements take
+3.5 ms as one program, and 2.1 as two. So they stay apart unless the group's program is frozen too.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from operator import itemgetter
 from typing import Any
 
 from .. import _native
 from ..backend.program import Builder, Program, ProgramError, Symbol
 from ..ndarray.layout import Shape, broadcast_shapes
 from .graph import FlatValue, Graph, Node, Operand
-from .groups import Group, is_any_between, kind_in, make_users_late, meet, over
+from .groups import Group, is_any_between, kind_in, meet, over, update_latest
 from .passes import without_dead
 from .pieces import COLUMN, FULL, ROW, Piece, piece_of, typed_constant
 from .rules import constant_of
@@ -29,41 +31,46 @@ from .split import split_reductions
 
 MOST_OPERANDS = 20  # of a program; the device takes a few more
 MOST_PIECES = 64
+CALLER = -1  # the position of whoever gets the graph's results
 
 
 class Fusion:
-    """The groups of a graph, while they grow. Calls that are `apart` join none."""
+    """The groups of a graph, while they grow. The calls in `apart` join no group."""
 
     def __init__(self, graph: Graph, apart: Collection[Node] = ()):
         self.graph = graph
         self.apart = {id(node) for node in apart}
         self.groups: dict[FlatValue, Group] = {}  # by the values that they compute
-        self.all: list[Group] = []
-        self.numbers: Group | None = None  # the last group of calls on single numbers
-        self.users: dict[FlatValue, set[int]] = {}
-        self.made: dict[FlatValue, Node] = {}
-        for number, node in enumerate(graph.nodes):
+        self.all: list[Group] = []  # also those that were merged into others
+        self.scalars: Group | None = None  # the last group of calls on single numbers
+        self.readers: dict[FlatValue, set[int]] = {}  # the positions of the calls that read a value
+        self.made: dict[FlatValue, Node] = {}  # the call that computes a value
+        for position, node in enumerate(graph.nodes):
             self.made.update({o.value: node for o in node.outs})
             for value in node.reads():
-                self.users.setdefault(value, set()).add(number)
+                self.readers.setdefault(value, set()).add(position)
         for result in graph.results:
-            self.users.setdefault(result.value, set()).add(-1)
+            self.readers.setdefault(result.value, set()).add(CALLER)
 
     def run(self) -> Graph:
-        for number, node in enumerate(self.graph.nodes):
-            self._add(number, node)
+        for position, node in enumerate(self.graph.nodes):
+            self._add(position, node)
         return self.graph.with_nodes(self._ordered())
 
-    def _number(self, x: Operand | Access) -> Any:
-        """The number that fills a value, if that is known."""
+    def number_in(self, x: Access) -> Any:
+        """The number that every element of a value is, if that is known."""
         node = self.made.get(x.value)
         if node is None or node.kernel != "fill" or node.continues:
             return None
         return constant_of(node.outs[0], self.made)
 
-    def _add(self, number: int, node: Node) -> None:
+    def is_read_outside(self, value: FlatValue, positions: Iterable[int]) -> bool:
+        """Does a call at another position, or the caller, read a value?"""
+        return not self.readers.get(value, set()).issubset(positions)
+
+    def _add(self, position: int, node: Node) -> None:
         piece = None if id(node) in self.apart else piece_of(node)
-        group = Group(piece, node, number)
+        group = Group(piece, node, position)
         self.all.append(group)
         for value in node.reads():
             source = self.groups.get(value)
@@ -73,24 +80,24 @@ class Fusion:
         for out in node.outs:
             self.groups[out.value] = group
         if piece is not None:
-            for source in sorted(group.needs, key=lambda g: -g.numbers[-1]):
+            for source in sorted(group.needs, key=lambda g: -g.positions[-1]):
                 if source.pieces and source.joined is None and self._may_join(source, group):
                     group = self._join(source, group)
-            self._join_numbers(group)
+            self._join_scalars(group)
 
-    def _join_numbers(self, group: Group) -> None:
-        """Calls on single numbers run together, even if they have nothing to do with each other."""
+    def _join_scalars(self, group: Group) -> None:
+        """Calls on single numbers run together, even if they do not depend on each other."""
         if group.space or group.row:
             return
-        other = None if self.numbers is None else self.numbers.now()
+        other = None if self.scalars is None else self.scalars.root()
         if other is not None and other is not group and self._may_join(other, group):
             group = self._join(other, group)
-        self.numbers = group
+        self.scalars = group
 
     # May two groups be one? -----------------------------------------------------------------
 
     def _may_join(self, a: Group, b: Group) -> bool:
-        """May b, which uses what a computes, be one group with it?"""
+        """May b, which comes after a and may use what it computes, be one group with it?"""
         if len(a.pieces) + len(b.pieces) > MOST_PIECES or is_any_between(a, b):
             return False
         met = meet(a, b)
@@ -109,65 +116,70 @@ class Fusion:
                 there = over(source, kind_in(maker, source_kind, space), maker, space, row)
                 if here != there:
                     return False
-        return self._operands(a, b) <= MOST_OPERANDS
+        return self._count_operands(a, b) <= MOST_OPERANDS
 
-    def _operands(self, a: Group, b: Group) -> int:
-        numbers = {*a.numbers, *b.numbers}
+    def _count_operands(self, a: Group, b: Group) -> int:
+        """How many operands the program of both would load and store."""
+        positions = {*a.positions, *b.positions}
         made = {v for g in (a, b) for v, *_ in g.values}
         loads = {
             (entry.value, entry.offset)
             for g in (a, b)
             for piece in g.pieces
             for entry in piece.inputs
-            if isinstance(entry, Access) and entry.value not in made and self._number(entry) is None
+            if isinstance(entry, Access)
+            if entry.value not in made and self.number_in(entry) is None
         }
-        stores = [v for v in made if self.users.get(v, set()) - numbers]
+        stores = [v for v in made if self.is_read_outside(v, positions)]
         return len(loads) + len(stores)
 
     def _join(self, a: Group, b: Group) -> Group:
+        """Merge b into a."""
         met = meet(a, b)
         assert met is not None
         a.space, a.row = met
-        both = zip(a.numbers + b.numbers, a.nodes + b.nodes, strict=True)
-        merged = sorted(both, key=lambda pair: pair[0])
-        a.numbers, a.nodes = [n for n, _ in merged], [x for _, x in merged]
-        order = {id(node): i for i, node in enumerate(a.nodes)}
-        a.pieces = sorted(a.pieces + b.pieces, key=lambda p: order[id(p.node)])
+        both = zip(a.positions + b.positions, a.pieces + b.pieces, strict=True)
+        in_order = sorted(both, key=itemgetter(0))
+        a.positions = [position for position, _ in in_order]
+        a.pieces = [piece for _, piece in in_order]
+        a.nodes = [piece.node for piece in a.pieces]
         for value, *_ in b.values:
             self.groups[value] = a
         b.joined = a
-        a.needs = {g.now() for g in a.needs | b.needs} - {a}
+        a.needs = {g.root() for g in a.needs | b.needs} - {a}
         a.users |= b.users
         a.latest = max(a.latest, b.latest)
-        make_users_late(a)
+        update_latest(a)
         return a
 
     # Calls ----------------------------------------------------------------------------------
 
     def _ordered(self) -> list[Node]:
-        """The groups' calls, each after what it needs, else as late as its last piece was."""
+        """The calls of all groups in topological order; of those that are ready, the one whose last
+        call came first in the graph."""
         groups = [g for g in self.all if g.joined is None]
         users: dict[Group, list[Group]] = {}
         waiting: dict[Group, int] = {}
         for group in groups:
-            needs = {g.now() for g in group.needs} - {group}
+            needs = {g.root() for g in group.needs} - {group}
             waiting[group] = len(needs)
             for source in needs:
                 users.setdefault(source, []).append(group)
-        ready = [(g.numbers[-1], i, g) for i, g in enumerate(groups) if not waiting[g]]
+        # Positions are distinct, so the heap never compares groups.
+        ready = [(g.positions[-1], g) for g in groups if not waiting[g]]
         heapq.heapify(ready)
         nodes: list[Node] = []
         while ready:
-            _, _, group = heapq.heappop(ready)
+            _, group = heapq.heappop(ready)
             nodes.extend(self._calls(group))
             for user in users.get(group, ()):
                 waiting[user] -= 1
                 if waiting[user] == 0:
-                    heapq.heappush(ready, (user.numbers[-1], id(user), user))
+                    heapq.heappush(ready, (user.positions[-1], user))
         return nodes
 
     def slowed(self) -> list[Node]:
-        """Calls of frozen programs that are in groups whose own programs are not frozen."""
+        """The calls of frozen programs in groups whose own program is not frozen."""
         found: list[Node] = []
         for group in self.all:
             frozen = [node for node in group.nodes if is_frozen(node)]
@@ -184,23 +196,22 @@ class Fusion:
         except ProgramError:
             return group.nodes  # what a program cannot express runs call by call
 
-    def alone(self, number: int, node: Node) -> Node | None:
-        """A call as a program of its own, if it can be one."""
+    def as_program(self, position: int, node: Node) -> Node | None:
+        """A single call as a program, if it can be one."""
         piece = piece_of(node)
         try:
-            return None if piece is None else self._program_call(Group(piece, node, number))
+            return None if piece is None else self._program_call(Group(piece, node, position))
         except ProgramError:
             return None
 
     def _program_call(self, group: Group) -> Node:
-        draft = _Writer(self, group, [])
-        writer = _Writer(self, group, draft.loads.in_order())  # programs begin with their loads
+        draft = _Writer(self, group)
+        writer = _Writer(self, group, draft.loads)  # a program begins with all of its loads
         outer = len(group.space) - (count_of(group.space, group.row) or 0)
-        numbers = set(group.numbers)
         results: list[Symbol] = []
         outs: list[Operand] = []
         for value, entry, kind, piece in group.values:
-            if not self.users.get(value, set()) - numbers:
+            if not self.is_read_outside(value, group.positions):
                 continue
             symbol = writer.symbols[value]
             kind = kind_in(piece, kind, group.space)
@@ -209,7 +220,7 @@ class Fusion:
             results.append(symbol)
             steps = over(entry, kind, piece, group.space, group.row).steps
             outs.append(_operand(entry, steps, group.space, kind, outer))
-        ins = [_operand(e, e.steps, group.space, k, outer) for e, k in writer.loads.in_order()]
+        ins = [_operand(e, e.steps, group.space, k, outer) for e, k in writer.loads]
         shapes = (x.shape for x in (*outs, *ins))
         if group.is_random and broadcast_shapes("run", *shapes) != group.space:
             raise ProgramError("no operand shows how many numbers are drawn")
@@ -236,33 +247,17 @@ def _operand(entry: Access, steps: Shape, space: Shape, kind: str, outer: int) -
     return Operand(entry.value, shape, steps, entry.offset)
 
 
-class _Loads:
-    """The operands that a program reads, each once per kind."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Access, str], Symbol] = {}
-
-    def get(self, builder: Builder, entry: Access, kind: str) -> Symbol:
-        found = self._known.get((entry, kind))
-        if found is None:
-            found = self._known[entry, kind] = builder.input(kind)
-        return found
-
-    def in_order(self) -> list[tuple[Access, str]]:
-        return list(self._known)
-
-
 class _Writer:
-    """Writes the instructions of a group's pieces, one after the other."""
+    """Writes the instructions of a group's pieces, one after the other. Operands that are known to
+    be loaded can be given in advance."""
 
-    def __init__(self, fusion: Fusion, group: Group, loads: list[tuple[Access, str]]):
+    def __init__(self, fusion: Fusion, group: Group, loads: Iterable[tuple[Access, str]] = ()):
         self.fusion = fusion
         self.group = group
         self.builder = Builder()
-        self.loads = _Loads()
-        self.symbols: dict[FlatValue, Symbol] = {}
-        for entry, kind in loads:
-            self.loads.get(self.builder, entry, kind)
+        # What is read from memory, in the order of the program's inputs.
+        self.loads = {(entry, kind): self.builder.input(kind) for entry, kind in loads}
+        self.symbols: dict[FlatValue, Symbol] = {}  # what the pieces have computed so far
         for piece in group.pieces:
             self._add(piece)
 
@@ -303,24 +298,26 @@ class _Writer:
             return entry
         if entry.value in self.symbols:
             return self.symbols[entry.value]
-        number = self.fusion._number(entry)
+        number = self.fusion.number_in(entry)
         if number is not None:
             return typed_constant(self.builder, number, entry.value.dtype)
-        return self.loads.get(self.builder, entry, kind)
+        if (entry, kind) not in self.loads:
+            self.loads[entry, kind] = self.builder.input(kind)
+        return self.loads[entry, kind]
 
     def _is_loaded(self, entry: Any) -> bool:
         """Does an operand come from memory?"""
         if not isinstance(entry, Access) or entry.value in self.symbols:
             return False
-        return self.fusion._number(entry) is None
+        return self.fusion.number_in(entry) is None
 
     def _needs_all(self, piece: Piece) -> bool:
         """Is a result stored or summed, so that an element is needed for each position?"""
-        numbers = set(self.group.numbers)
+        own = set(self.group.positions)
         for out in piece.outputs:
-            users = self.fusion.users.get(out.value, set())
-            nodes = [self.fusion.graph.nodes[i] for i in users & numbers]
-            if users - numbers or any(n.kernel in ("reduce", "run") for n in nodes):
+            readers = self.fusion.readers.get(out.value, set())
+            inside = [self.fusion.graph.nodes[i] for i in readers & own]
+            if readers - own or any(n.kernel in ("reduce", "run") for n in inside):
                 return True
         return False
 

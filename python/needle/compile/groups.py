@@ -1,7 +1,8 @@
 """Groups of pieces that become one tile program: the space that they share, and their order.
 
-Each group has a *space*, the sizes of the loops that its program runs over; the last axes of it are
-the rows, if there are any. Two groups can be one if a space splits the spaces of both.
+Each group has a *space*: the sizes of the loops that its program runs over. Its last axes are the
+rows, if there are any. Two groups can be merged if their spaces have a common refinement, and if no
+third group lies between them in the order of dependencies.
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ from .spaces import Access, count_of, refinement, split
 
 
 class Group:
-    """Pieces that become one call, over a space that splits the space of each."""
+    """Pieces that become one call, over a refinement of their spaces. A call that is no piece is a
+    group of its own, without pieces."""
 
-    def __init__(self, piece: Piece | None, node: Node, number: int):
-        self.numbers = [number]  # of the calls, in their order
+    def __init__(self, piece: Piece | None, node: Node, position: int):
+        self.positions = [position]  # of its calls in the graph, in order
         self.nodes = [node]
         self.pieces = [] if piece is None else [piece]
         self.space: Shape = () if piece is None else piece.space
         self.row = 0 if piece is None else piece.row  # elements of a row; 0: it has none
-        self.needs: set[Group] = set()
-        self.users: set[Group] = set()  # which need it
-        self.latest = number  # the last call of it and of all that it needs, near and far
-        self.joined: Group | None = None  # what it has become a part of
+        self.needs: set[Group] = set()  # the groups that compute its inputs
+        self.users: set[Group] = set()  # the groups that need it
+        self.latest = position  # the last position in it and in all groups that it depends on
+        self.joined: Group | None = None  # the group that it was merged into
 
     @property
     def is_random(self) -> bool:
         return any(piece.is_random for piece in self.pieces)
 
-    def now(self) -> Group:
-        """The group that it is part of by now."""
+    def root(self) -> Group:
+        """The group that it is part of after all merges so far."""
         group = self
         while group.joined is not None:
             group = group.joined
@@ -42,7 +44,7 @@ class Group:
 
     @property
     def values(self) -> Iterator[tuple[FlatValue, Access, str, Piece]]:
-        """What its pieces compute."""
+        """What its pieces compute: value, access, kind, and the piece that computes it."""
         for piece in self.pieces:
             for out, kind in zip(piece.outputs, piece.output_kinds, strict=True):
                 yield out.value, out, kind, piece
@@ -81,12 +83,14 @@ def _meet_in_rows(large: Group, small: Group) -> tuple[Shape, int] | None:
 
 
 def kind_in(piece: Piece, kind: str, space: Shape) -> str:
-    """The kind of a piece's value in a larger space: a piece over rows alone is of rows."""
+    """The kind of a piece's value in a group's space: the full values of a piece that runs over the
+    group's rows are row values there."""
     return ROW if kind == FULL and math.prod(piece.space) != math.prod(space) else kind
 
 
 def over(entry: Access, kind: str, piece: Piece, space: Shape, row: int) -> Access:
-    """An access over another space: rows have no step inside, columns none outside."""
+    """An access of a piece in a group's space: row values have no step inside the row, and column
+    values none outside of it."""
     own = piece.space
     inner = count_of(space, row) or 0
     outer_space, inner_space = space[: len(space) - inner], space[len(space) - inner :]
@@ -103,13 +107,14 @@ def over(entry: Access, kind: str, piece: Piece, space: Shape, row: int) -> Acce
 
 
 def is_any_between(a: Group, b: Group) -> bool:
-    """Is there a third group that needs one of them and that the other needs?"""
-    return _leads(a, b) or _leads(b, a)
+    """Does one of them depend on the other by way of a third group? Merging them would make a
+    cycle."""
+    return _depends_indirectly(a, b) or _depends_indirectly(b, a)
 
 
-def _leads(a: Group, b: Group) -> bool:
-    """Does b need a by way of a third group? Only groups as late as a can need it."""
-    pending = [g for g in (n.now() for n in b.needs) if g is not a and g is not b]
+def _depends_indirectly(b: Group, a: Group) -> bool:
+    """Does b depend on a by way of a third group? Groups with a lower `latest` than a's cannot."""
+    pending = [g for g in (n.root() for n in b.needs) if g is not a and g is not b]
     seen: set[Group] = set()
     while pending:
         group = pending.pop()
@@ -117,7 +122,7 @@ def _leads(a: Group, b: Group) -> bool:
             continue
         seen.add(group)
         for source in group.needs:
-            source = source.now()
+            source = source.root()
             if source is a:
                 return True
             if source is not b:
@@ -125,12 +130,12 @@ def _leads(a: Group, b: Group) -> bool:
     return False
 
 
-def make_users_late(group: Group) -> None:
-    """What needs a group is as late as the group, also when that was joined."""
+def update_latest(group: Group) -> None:
+    """Raise `latest` of all groups that depend on this one to at least its own."""
     pending = [group]
     while pending:
         source = pending.pop()
-        for user in {g.now() for g in source.users}:
+        for user in {g.root() for g in source.users}:
             if user.latest < source.latest:
                 user.latest = source.latest
                 pending.append(user)

@@ -140,7 +140,7 @@ def _program(node: Node, number: int, fusion: Fusion) -> Node | None:
         typed = widened.for_dtypes((node.ins[0].dtype,), (float32,))
         args = (typed, node.outs, node.ins, 0)
         return Node("run", args, node.outs, node.device, source=node.source)
-    found = node if node.kernel == "run" else fusion.alone(number, node)
+    found = node if node.kernel == "run" else fusion.as_program(number, node)
     if found is None or found.args[0].output_kinds != ("full",):
         return None
     typed = found.args[0]

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from .graph import INPUT, FlatValue, Graph, Node, Operand
+from .loops import LOOP
 from .memory import Plan
 from .show import Kernel, kernel_of, peaks
 
 KINDS = {
-    "product": ("matmul", "conv", "attention", "recurrence", "loop"),
+    "product": ("matmul", "conv", "attention", "recurrence", LOOP),
     "fused": ("run", "run_each"),
     "elementwise": ("unary", "binary", "where"),
     "reduce": ("reduce", "arg_reduce", "scan"),
@@ -92,11 +93,11 @@ def _nodes(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
 
 
 def _input(graph: Graph, value: FlatValue) -> dict[str, Any]:
-    kind = f"{value.dtype}[{value.size}]"
     title = graph.names.get(value, f"input {value}")
     return {
-        "name": title, "kind": "input", "outs": [kind], "ins": [], "reads": [], "source": "",
-        "line": "", "text": f"{value}: {kind}", "kernel": None, "values": [str(value)],
+        "name": title, "kind": "input", "outs": [value.type_text], "ins": [], "reads": [],
+        "source": "", "line": "", "text": f"{value}: {value.type_text}", "kernel": None,
+        "values": [str(value)],
     }  # fmt: skip
 
 
@@ -111,14 +112,14 @@ def _node(node: Node, ins: list[int], kernel: int | None) -> dict[str, Any]:
         "reads": [_typed(x) for x in node.ins],
         "source": node.source,
         "line": linecache.getline(file, int(line)).strip() if line.isdigit() else "",
-        "text": described.text if node.kernel == "loop" else str(node),
+        "text": described.text if node.kernel == LOOP else str(node),
         "kernel": kernel,
         "values": [str(x.value) for x in node.outs],
     }
 
 
 def _typed(x: Operand) -> str:
-    return f"{x.value}: {x.dtype}[{', '.join(map(str, x.shape))}]"
+    return f"{x.value}: {x.type_text}"
 
 
 def _kernel_numbers(graph: Graph, plan: Plan) -> list[int | None]:
@@ -157,7 +158,7 @@ def _kernels(plan: Plan, kernels: list[Kernel], total: float) -> list[dict[str, 
 def _memory(plan: Plan) -> dict[str, Any]:
     """A box per value of the arena: from the call that makes it to its last use."""
     boxes = [
-        {"value": str(value), "type": f"{value.dtype}[{value.size}]", "bytes": value.nbytes,
+        {"value": str(value), "type": value.type_text, "bytes": value.nbytes,
          "offset": plan.places[value].offset, "start": start, "end": end}
         for value, (start, end) in plan.lifetimes.items()
     ]  # fmt: skip

@@ -49,6 +49,11 @@ class FlatValue:
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
+    @property
+    def type_text(self) -> str:
+        """float32[12]"""
+        return f"{self.dtype}[{self.size}]"
+
     def __repr__(self) -> str:
         return f"%{self.number}"
 
@@ -68,6 +73,11 @@ class Operand(NamedTuple):
     @property
     def size(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def type_text(self) -> str:
+        """float32[3, 4]"""
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
     def is_whole(self) -> bool:
         """Does it show every element of its value once? (Outputs have none twice.)"""
@@ -146,7 +156,7 @@ class Node:
     def __str__(self) -> str:
         outs = {id(out) for out in self.outs}
         inputs = ", ".join(_text(a) for a in self.args if id(a) not in outs and a is not self.outs)
-        results = ", ".join(f"{o}: {_type(o)}" for o in self.outs)
+        results = ", ".join(f"{o}: {o.type_text}" for o in self.outs)
         onto = f" onto {', '.join(map(str, self.formers))}" if self.continues else ""
         if self.kernel in PROGRAM_KERNELS:  # a program's text has a line per instruction
             first, *others = self.programs
@@ -164,10 +174,6 @@ def _text(argument: Any) -> str:
     if isinstance(argument, tuple) and not isinstance(argument, Operand):
         return "(" + ", ".join(map(_text, argument)) + ")"
     return str(argument) if isinstance(argument, str) else repr(argument)
-
-
-def _type(operand: Operand) -> str:
-    return f"{operand.dtype}[{', '.join(map(str, operand.shape))}]"
 
 
 def operands(args: tuple[Any, ...]) -> list[Operand]:
@@ -220,7 +226,7 @@ class Graph:
     def __str__(self) -> str:
         used = {v for node in self.nodes for v in node.reads()} | {r.value for r in self.results}
         lines = [
-            f"{v}: {v.dtype}[{v.size}] {v.kind}{' ' + self.names[v] if v in self.names else ''}"
+            f"{v}: {v.type_text} {v.kind}{' ' + self.names[v] if v in self.names else ''}"
             for v in self.inputs
             if v in used
         ]

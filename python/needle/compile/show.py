@@ -12,7 +12,7 @@ from ..backend import BackendDevice
 from ..dtype import float32
 from ..ndarray.array import empty
 from .breaks import PYTHON
-from .graph import MATMUL_KERNELS, PROGRAM_KERNELS, RUN_C, RUN_KERNELS, Graph, Node, Operand
+from .graph import MATMUL_KERNELS, PROGRAM_KERNELS, RUN_C, RUN_KERNELS, Graph, Node
 from .loops import LOOP, body_text, loop_of
 
 
@@ -70,12 +70,8 @@ def kernel_of(node: Node) -> Kernel:
         name = node.args[0]
     elif program is not None:
         name = f"{node.kernel} {program.program.name}"
-    outs, ins = _types(node.outs), _types(node.ins)
+    outs, ins = (tuple(x.type_text for x in side) for side in (node.outs, node.ins))
     return Kernel(name, text, node.source, ins, outs, moved_bytes(node), flops(node))
-
-
-def _types(operands: tuple[Operand, ...]) -> tuple[str, ...]:
-    return tuple(f"{x.dtype}[{', '.join(map(str, x.shape))}]" for x in operands)
 
 
 def moved_bytes(node: Node) -> int:

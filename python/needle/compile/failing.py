@@ -19,8 +19,7 @@ def written_early(graph: Graph) -> set[FlatValue]:
     last = max(_that_may_fail(graph), default=-1)
     starts: dict[FlatValue, int] = {}
     for i, node in enumerate(graph.nodes):
-        for k, out in enumerate(node.outs):
-            former = node.continues[k] if node.continues else None
+        for out, former in node.outs_and_formers():
             starts[out.value] = i if former is None else starts.get(former, -1)
     return {r.value for r in graph.results if starts.get(r.value, last) < last}
 

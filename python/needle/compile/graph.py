@@ -114,7 +114,7 @@ class Node:
     args: tuple[Any, ...]
     outs: tuple[Operand, ...]
     device: BackendDevice
-    # If outputs go on writing some memory: what it held before, per output (None: nothing).
+    # The value that each output continues, None for new memory; empty if all outputs are new.
     continues: tuple[FlatValue | None, ...] = ()
     source: str = ""  # the user's line
     words: tuple[Words, ...] = ()  # what an index out of range is told in, in turn
@@ -133,8 +133,12 @@ class Node:
 
     @property
     def formers(self) -> tuple[FlatValue, ...]:
-        """The values whose memory is written further."""
+        """The values that its outputs continue."""
         return tuple(value for value in self.continues if value is not None)
+
+    def outs_and_formers(self) -> Iterator[tuple[Operand, FlatValue | None]]:
+        """Every output with the value that it continues; None if it starts new memory."""
+        return zip(self.outs, self.continues or (None,) * len(self.outs), strict=True)
 
     def reads(self) -> Iterator[FlatValue]:
         """Every value that must be there before the call."""
@@ -215,7 +219,7 @@ class Graph:
         return value
 
     def continued(self) -> set[FlatValue]:
-        """The values whose memory a later call goes on writing."""
+        """The values that a later call continues, in the same memory."""
         return {v for node in self.nodes for v in node.formers}
 
     def with_nodes(self, nodes: list[Node], results: list[Operand] | None = None) -> Graph:
@@ -254,7 +258,7 @@ def verify(graph: Graph) -> None:
             known.add(out.value)
         if node.continues and len(node.continues) != len(node.outs):
             raise GraphError(f"it is not said which output continues what, in: {node}")
-        for former, out in zip(node.continues, node.outs, strict=False):
+        for out, former in node.outs_and_formers():
             if former is not None and former.nbytes != out.value.nbytes:
                 raise GraphError(f"{former} has another size than what continues it, in: {node}")
     for result in graph.results:

@@ -79,8 +79,7 @@ def last_reads(nodes: list[Node], results: list[Operand]) -> dict[FlatValue, int
 def _find_roots(nodes: list[Node], inputs: list[FlatValue]) -> dict[FlatValue, FlatValue]:
     roots = {value: value for value in inputs}
     for node in nodes:
-        for i, out in enumerate(node.outs):
-            former = node.continues[i] if node.continues else None
+        for out, former in node.outs_and_formers():
             roots[out.value] = out.value if former is None else roots[former]
     return roots
 
@@ -100,7 +99,8 @@ def copy_of(graph: Graph, source: Operand, device: BackendDevice, line: str = ""
 
 
 def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
-    """Let calls that go on writing a value do so in a copy, if its former elements are needed."""
+    """Let a call continue a copy of a value where the value itself is still needed, is continued by
+    another call too, or belongs to somebody outside."""
     last = last_reads(graph.nodes, graph.results)
     final = _ends_of_chains(graph.nodes)
     in_place = {
@@ -123,25 +123,20 @@ def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
                 former = made.outs[0].value
             continued.add(former)
             formers.append(former)
-        nodes.append(node if not formers else _continuing(node, tuple(formers)))
+        nodes.append(replace(node, continues=tuple(formers)) if formers else node)
     return nodes
 
 
-def _continuing(node: Node, formers: tuple[FlatValue | None, ...]) -> Node:
-    return replace(node, continues=formers)
-
-
 def _ends_of_chains(nodes: list[Node]) -> dict[FlatValue, FlatValue]:
-    """The last value of the memory that each value from the beginning of a chain has."""
+    """Of each value that others continue, one after another: the last one in its memory."""
     ends: dict[FlatValue, FlatValue] = {}
     starts: dict[FlatValue, FlatValue] = {}
     for node in nodes:
-        for former, out in zip(node.continues, node.outs, strict=False):
-            if former is None:
-                continue
-            start = starts.pop(former, former)
-            starts[out.value] = start
-            ends[start] = out.value
+        for out, former in node.outs_and_formers():
+            if former is not None:
+                start = starts.pop(former, former)
+                starts[out.value] = start
+                ends[start] = out.value
     return ends
 
 
@@ -154,20 +149,23 @@ def _with_result_copies(
     """
     first = {roots[o.value]: i for i, n in reversed([*enumerate(nodes)]) for o in n.outs}
     last = last_reads(nodes, graph.results)
-    taken: set[FlatValue] = set()
+    taken: set[FlatValue] = set()  # roots that are in the memory of a result
+
+    def is_in_place(result: Operand, home: Home | None) -> bool:
+        """Can the result be computed where it belongs?"""
+        root = roots[result.value]
+        if home is not None and root is home.value:  # it was written in place
+            return home.must
+        if root.kind != COMPUTED or root in taken or not result.is_whole():
+            return False
+        return home is None or _may_live_at(home.value, result, first[root], nodes, last)
+
     results = list(graph.results)
     early: list[Node] = []
     late: list[Node] = []
     for i, (result, home) in enumerate(zip(graph.results, homes, strict=True)):
         root = roots[result.value]
-        if home is not None and root is home.value:
-            fits = home.must
-        else:
-            fits = root.kind == COMPUTED and root not in taken and result.is_whole()
-            fits = fits and (
-                home is None or _may_live_at(home.value, result, first[root], nodes, last)
-            )
-        if fits:
+        if is_in_place(result, home):
             taken.add(root)
             continue
         device = nodes[first[root]].device if root in first else _any_device(nodes)

@@ -1,8 +1,8 @@
-"""Functions for any size of one axis: traced once, then made for each size without Python.
+"""Functions for any size of one axis: programs for new sizes are derived without running Python.
 
-A function is traced at two more sizes, its *probes*, from which its trace for every size follows
-(`blend.py`). What follows for the first call's size, and for a small one, must be the very graphs
-that are traced for them. Sizes of 0 and 1 broadcast: they are traced.
+A function is traced at two more sizes, the *probes*, and the trace for every other size follows
+from these two (`blend.py`). This is checked: for the size of the first call and for a small one,
+the derived graph must equal the traced one. Sizes 0 and 1 are always traced, since they broadcast.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .sizes import Guard, guards, seen_by_user
 from .state import Cell, Layout, data_of, layout_of
 from .trace import ArgumentType, Trace, trace
 
-SMALL = 3  # what follows is checked for this size, and for that of the first call
+SMALL = 3  # derived traces are checked for this size, and for that of the first call
 
 
 class Dynamic:
@@ -40,8 +40,21 @@ class Dynamic:
             if unknown:
                 raise ValueError(f"[jit] dynamic: there is no parameter {unknown[0]!r}.")
 
-    def marked(self, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
-        """The dynamic axis of each array of a call, or None."""
+    def marks_and_size(
+        self, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[int | None], int | None]:
+        """The dynamic axis of each array of a call (or None), and the one size of these axes."""
+        marks = self._marks(call, args, kwargs)
+        shapes = [array.shape for array in call.arrays]
+        sizes = {s[axis] for s, axis in zip(shapes, marks, strict=True) if axis is not None}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"[jit] expected one size for all dynamic axes, got {sorted(sizes)}; name the "
+                "parameters, as in dynamic={'x': 0}."
+            )
+        return marks, sizes.pop() if sizes else None
+
+    def _marks(self, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
         if isinstance(self.axes, int):
             return [_counted(self.axes, array.ndim) for array in call.arrays]
         bound = self.signature.bind(*args, **kwargs).arguments
@@ -55,17 +68,6 @@ class Dynamic:
                     f"[jit] dynamic: there is no axis {axis} in an array of {ndim} axes."
                 )
         return marks
-
-    def size(self, call: Any, marks: list[int | None]) -> int | None:
-        """The one size of all dynamic axes."""
-        shapes = [array.shape for array in call.arrays]
-        sizes = {s[axis] for s, axis in zip(shapes, marks, strict=True) if axis is not None}
-        if len(sizes) > 1:
-            raise ValueError(
-                f"[jit] expected one size for all dynamic axes, got {sorted(sizes)}; name the "
-                "parameters, as in dynamic={'x': 0}."
-            )
-        return sizes.pop() if sizes else None
 
 
 def _counted(axis: int, ndim: int) -> int | None:
@@ -130,7 +132,7 @@ class Family:
         self.wanted = self._wanted()
 
     def allows(self, n: int) -> bool:
-        """Would Python have gone the same way for this size, with tensors as they are?"""
+        """Would Python take the same path for this size, with the tensors as they are now?"""
         tensors = [cell.tensor() for cell in self._cells()]
         if any(t is None for t in tensors):
             return False
@@ -183,7 +185,7 @@ def family_of(
         family = Family((probes[0], probes[1]), conditions)
         for size, found in ((n, traced), (SMALL, None)):
             if not all(guard.holds(size) for guard in conditions):
-                continue  # Python goes another way there: good for other sizes
+                continue  # Python takes another path there, so this size is traced
             blend = Blend(*family.probes, size)
             made = blend.trace().graph
             if not is_same_graph(made, (found or traced_for(size)).graph):

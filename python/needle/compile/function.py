@@ -23,7 +23,7 @@ from .cache import Cache
 from .dynamic import Dynamic, Family, family_of, open_key
 from .runtime import Program
 from .show import Kernel, Profile, Stages
-from .trace import ArgumentType, is_tracing, lock, trace
+from .trace import ArgumentType, Trace, is_tracing, lock, trace
 
 F = TypeVar("F", bound=Callable[..., Any])
 ENABLED = config.JIT != "off" and config.BACKEND == "nd"
@@ -240,21 +240,30 @@ class Jitted:
         self._warn(call.key, known)
         traced = trace(self._function, args, kwargs, call.types)
         if self._dynamic is not None and not traced.escaped:
-            marks = self._dynamic.marked(call, args, kwargs)
-            n = self._dynamic.size(call, marks)
-            if n is not None and n > 1:
-                made = family_of(self._function, args, kwargs, call.types, marks, traced, n)
-                made.used = self._hits + self._misses
-                key = open_key(call.key, marks)
-                self._families.put(key, [*self._families.get(key), made])
+            self._add_family(self._dynamic, call, args, kwargs, traced)
         return Program(traced, self._fuse)
+
+    def _add_family(
+        self,
+        dynamic: Dynamic,
+        call: Call,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        traced: Trace,
+    ) -> None:
+        """From now on, derive the programs for other sizes of the dynamic axes."""
+        marks, n = dynamic.marks_and_size(call, args, kwargs)
+        if n is not None and n > 1:
+            made = family_of(self._function, args, kwargs, call.types, marks, traced, n)
+            made.used = self._hits + self._misses
+            key = open_key(call.key, marks)
+            self._families.put(key, [*self._families.get(key), made])
 
     def _resize(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
         """A program for another size of the dynamic axes, made without running the function."""
         if self._dynamic is None:
             return None
-        marks = self._dynamic.marked(call, args, kwargs)
-        n = self._dynamic.size(call, marks)
+        marks, n = self._dynamic.marks_and_size(call, args, kwargs)
         for family in reversed(self._families.get(open_key(call.key, marks))):
             if n is not None and family.allows(n):
                 family.used = self._hits + self._misses

@@ -1,4 +1,4 @@
-"""The programs of one function: as many as may be kept, those that were used last."""
+"""A least-recently-used cache: the programs that a compiled function keeps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Used(Protocol):
-    """Something that knows when it was last used, as a number that grows."""
+    """Something with the time of its last use: a number that grows with every call."""
 
     used: int
 
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Used)
 
 
 class Cache(Generic[T]):
-    """Items by key, several for one. Beyond `maxsize`, those go that were not used for longest."""
+    """Lists of items by key. Beyond `maxsize` items in all, the least recently used are dropped."""
 
     def __init__(self, maxsize: int | None):
         self.maxsize = maxsize
@@ -26,11 +26,11 @@ class Cache(Generic[T]):
         return sum(map(len, self._items.values()))
 
     def get(self, key: Hashable) -> Sequence[T]:
-        """The items of a key, in the order in which they came."""
+        """The items of a key, oldest first."""
         return self._items.get(key, ())
 
     def put(self, key: Hashable, items: Sequence[T]) -> None:
-        """Let a key have these items."""
+        """Replace the items of a key."""
         self._items[key] = [*items]
         while self.maxsize is not None and len(self) > self.maxsize:
             self._drop_one()
@@ -43,5 +43,5 @@ class Cache(Generic[T]):
             del self._items[key]
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Drop everything."""
         self._items.clear()

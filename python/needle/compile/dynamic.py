@@ -114,7 +114,7 @@ class Family:
     def __init__(self, probes: tuple[Trace, Trace], conditions: set[Guard]):
         self.probes = probes
         self.guards = conditions
-        self.used = 0  # when: see cache.py
+        self.used = 0  # the time of its last use, for cache.py
         self.layouts: list[Layout] = []
         self.memory: list[int] = []  # the same number for those that share it
         first, second = probes

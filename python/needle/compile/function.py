@@ -27,18 +27,19 @@ from .trace import ArgumentType, Trace, is_tracing, lock, trace
 
 F = TypeVar("F", bound=Callable[..., Any])
 ENABLED = config.JIT != "off" and config.BACKEND == "nd"
-METHODS = "_compiled_methods"  # where an object keeps its own
-MANY_TRACES = 8  # from here on a function is said to retrace often
+METHODS = "_compiled_methods"  # the attribute in which an object keeps its compiled methods
+MANY_TRACES = 8  # a function that is traced more often than this warns
 MAXSIZE = 128  # programs of a function, as in functools; a training step of 6 layers is 1 MB
 
 
-# Is told of every call: the function's name, its program, the seconds of each kernel.
+# If set, it is called after every call: with the function's name, its program, and the seconds of
+# each kernel (`needle explain`).
 watch: Callable[[str, Program, list[float]], None] | None = None
 
 
 class CacheInfo(NamedTuple):
-    """How often a program was found, how often the function was traced, how many may be kept and
-    are, and how often one was made for another size of a dynamic axis."""
+    """How often a program was found, how often the function was traced, how many programs may be
+    kept and how many are, and how often one was derived for another size of a dynamic axis."""
 
     hits: int
     misses: int
@@ -48,28 +49,30 @@ class CacheInfo(NamedTuple):
 
 
 class Call:
-    """The arguments of one call: the arrays among them, and a key for all that is fixed.
+    """The arguments of one call: the arrays among them, and a key of everything that selects a
+    program: nesting, types of arrays, fixed values.
 
-    An object that is given twice is one object for the function, unless they are told `apart`."""
+    An object that is passed twice is one object inside the function too, or two with `apart`."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], apart: bool = False):
         self._positions: dict[int, int] | None = None if apart else {}  # by id
         self.arrays: list[NDArray] = []
         self.originals: list[Any] = []
-        self._kinds: list[tuple[Any, ...] | None] = []  # of all leaves; None is a fixed value
+        self._kinds: list[tuple[Any, ...] | None] = []  # one per leaf; None is a fixed value
         try:
             given = (tuple, *map(self._enter, args))
             self.key: Hashable = (given, self._enter(kwargs) if kwargs else (), is_grad_enabled())
-        except _NoValue as found:
+        except _NotHashable as found:
+            where = _argument_with(found.value, args, kwargs)
             raise TypeError(
                 f"[jit] expected tensors, arrays or hashable values as arguments, got {found} in "
-                f"argument {_where(found, args, kwargs)}; pass what is in it (lists, tuples and "
-                "dicts may be nested), or use it from outside."
+                f"argument {where}; pass what is in it (lists, tuples and dicts may be nested), or "
+                "use it from outside."
             ) from None
 
     @property
     def types(self) -> list[ArgumentType | None]:
-        """What each leaf is to a trace; None is a fixed value."""
+        """The type of each leaf, for a trace; None is a fixed value."""
         arrays = iter(self.arrays)
         found: list[ArgumentType | None] = []
         for kind in self._kinds:
@@ -100,7 +103,7 @@ class Call:
         try:
             hash(value)
         except TypeError:
-            raise _NoValue(tree) from None
+            raise _NotHashable(tree) from None
         return (type(tree), value)
 
     def _add(self, original: Any, data: NDArray, requires_grad: bool | None) -> Hashable:
@@ -116,7 +119,7 @@ class Call:
 
 
 def _exact(value: Any) -> Hashable:
-    """What tells a fixed value from others: 0 and -0 are two, and NaN is one."""
+    """A fixed value as a key: 0 and -0 differ, and NaN equals NaN."""
     if isinstance(value, np.generic):
         return (value.dtype.str, value.tobytes())
     if isinstance(value, slice):  # has no hash before Python 3.12
@@ -124,19 +127,19 @@ def _exact(value: Any) -> Hashable:
     return repr(value) if isinstance(value, (float, complex)) else value
 
 
-class _NoValue(Exception):
-    """An argument that can be no fixed value: it has no hash."""
+class _NotHashable(Exception):
+    """An argument, or a part of one, that is neither an array nor hashable."""
 
     def __init__(self, value: Any):
         super().__init__(type(value).__name__)
         self.value = value
 
 
-def _where(found: _NoValue, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The argument that it was found in."""
+def _argument_with(leaf: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The number or the name of the argument that a leaf is in."""
     named = [(f"{i + 1}", x) for i, x in enumerate(args)]
     named += [(f"{name!r}", x) for name, x in kwargs.items()]
-    return next(name for name, x in named if any(y is found.value for y in leaves(x)))
+    return next(name for name, x in named if any(y is leaf for y in leaves(x)))
 
 
 class Methods:
@@ -180,8 +183,8 @@ class Jitted:
         return f"<compiled function {getattr(self, '__qualname__', self.__name__)}>"
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As a method: one set of programs per object. Classes, and objects without a `__dict__`,
-        are a fixed argument."""
+        """As a method: one set of programs per object. An object without a `__dict__`, or a class,
+        is passed as a fixed argument instead."""
         if instance is None:
             return self
         fields = getattr(instance, "__dict__", None)
@@ -208,7 +211,7 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_tracing() or observers or not ENABLED:
-            return self._function(*args, **kwargs)  # part of another program, or watched
+            return self._function(*args, **kwargs)  # part of another trace, or observed
         call = Call(args, kwargs)
         program = self._find(call, args, kwargs)
         if watch is None:
@@ -371,13 +374,13 @@ def jit(
     fixed: another value traces again. Tensors that the function uses from outside (parameters,
     moments, learning rates) are read and written where they are.
 
-    Fused kernels add up sums in another order than eager ones, so results agree to rounding; with
-    `fuse=False` the very kernels of eager mode run, and results are the same in every bit.
+    Fused kernels sum in another order than eager ones, so results agree up to rounding; with
+    `fuse=False` exactly the kernels of eager mode run, and results are the same in every bit.
 
     `dynamic` names an axis whose size may change without tracing again: `dynamic=0` is the first
     axis of all arrays, `dynamic={"x": 0}` that of an argument. It must have one size in a call.
 
-    Of more than `maxsize` programs, the one that was not used for longest goes; None keeps all.
+    At most `maxsize` programs are kept: the least recently used one is dropped. None keeps all.
 
     >>> w = ndl.tensor([1.0, 2.0])
     >>> @ndl.jit

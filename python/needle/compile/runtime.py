@@ -43,7 +43,7 @@ class Program:
 
     def __init__(self, trace: Trace, fused: bool = True):
         self.trace = trace
-        self.used = 0  # when: see cache.py
+        self.used = 0  # the time of its last use, for cache.py
         self._facts_seen = -1  # `facts.changes` when they last held
         self._names = trace.names if trace.names.names else None
         self._untold = [fact for fact in trace.facts.values() if not fact.is_told]

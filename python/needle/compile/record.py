@@ -1,8 +1,8 @@
-"""A device that records: the kernels of the contract, noted in a graph instead of run.
+"""A device that records: the kernels of the contract, added to a graph instead of run.
 
-While a function is traced, the devices' own kernels are replaced by a `Recorder`, for the tracing
-thread alone. Arrays keep their device; what changes is the memory behind them: a `Handle` without
-elements, which knows the graph's value that it holds at the moment.
+While a function is traced, a `Recorder` takes the place of each device's kernels, for the tracing
+thread only. Arrays keep their device, but their memory is a `Handle` without elements, which refers
+to the value of the graph that it holds at the moment.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ from .graph import (
 )
 
 USE_WHERE = "use ndl.where, ndl.cond or ndl.while_loop instead, or compute this outside"
-
-
 ABSENT = (
     "the tensor was made while a function was traced, and has no elements: it was kept by a call "
     "that failed, or is used on another thread; let the function return it."
@@ -48,11 +46,11 @@ ABSENT = (
 
 
 class Handle:
-    """Memory without elements: what it holds now is a value of the graph (None: not written).
-    `trace` tells which trace it belongs to."""
+    """Memory without elements: it holds a value of the graph (None: it was not written yet), and
+    belongs to one trace."""
 
     __slots__ = ("size", "dtype", "value", "trace", "__weakref__")
-    absent = ABSENT  # what kernels say of it
+    absent = ABSENT  # the error of native kernels that are given it
 
     def __init__(self, size: int, dtype: DType, value: FlatValue | None = None):
         self.size = size
@@ -66,7 +64,7 @@ class Handle:
 
 
 class HostNumbers:
-    """Numbers that NumPy's global generator draws anew for each call."""
+    """An input whose numbers NumPy's global generator draws for each call."""
 
     def __init__(self, draw: Callable[[], Any], value: FlatValue, device: BackendDevice):
         self.draw = draw
@@ -75,7 +73,8 @@ class HostNumbers:
 
 
 class Draw:
-    """A place in the stream of a generator, counted in words from where a call starts."""
+    """A draw: its position in the stream of a generator, in words from where a call starts, and how
+    many words one number takes."""
 
     def __init__(self, generator: Any, start: int, words: int, device: BackendDevice):
         self.generator = generator
@@ -88,22 +87,24 @@ class Recording:
     """The graph that is being recorded, and the real memory that it was found to use."""
 
     def __init__(self) -> None:
-        self.trace = object()
-        self.graph = Graph()  # where calls are noted: the program's, or the body of a loop
-        self.root = self.graph
-        self.tracked: Any = None  # tensors from outside, of trace.py
-        self.is_in_body = False  # of a loop, or of a function that is only chosen from:
-        self.outside_writes: list[tuple[Handle, Any]] = []  # its writes, and what was there
-        self.body_start = 0  # the number of its first value
-        self.thread = threading.get_ident()
+        self.trace = object()  # the identity of the trace, which its handles carry
+        self.graph = Graph()  # where calls are added: the whole program, or the body of a loop
+        self.root = self.graph  # the whole program
+        self.tracked: Any = None  # a state.Tracked: what happens to tensors from outside
+        self.thread = threading.get_ident()  # the calls of other threads are not recorded
+        # While the body of a loop or a branch of `cond` runs (bodies.py): the number of its first
+        # value, and its writes to memory from outside of it, with what that memory held before.
+        self.is_in_body = False
+        self.body_start = 0
+        self.outside_writes: list[tuple[Handle, Any]] = []
         self.host: list[HostNumbers] = []
         self.draws: list[Draw] = []
         self.generators: dict[int, tuple[Any, int]] = {}  # id -> (generator, its first position)
-        self.counters: FlatValue | None = None
-        self._drawing: Any = None
-        self._checks: dict[Any, Node] = {}  # the first call that looks at some indices
-        self.own: dict[int, Any] = {}  # id -> memory that was made by the function itself
-        self._constants: dict[int, Handle] = {}  # id of real memory -> what stands for it
+        self.counters: FlatValue | None = None  # the input with seed and offset of every draw
+        self._drawing: Any = None  # the generator that draws at the moment
+        self._checks: dict[Any, Node] = {}  # for some indices, the first call that checks them
+        self.own: dict[int, Any] = {}  # id -> real memory that the function itself made
+        self._constants: dict[int, Handle] = {}  # id of real memory -> its stand-in
 
     # Values ---------------------------------------------------------------------------------
 
@@ -118,7 +119,8 @@ class Recording:
         return value
 
     def _handle_of(self, array: Any) -> Handle:
-        """The handle of an array; real memory that no tensor was seen to hold is a constant."""
+        """The handle of an array. Real memory becomes a constant: it is not that of a tensor from
+        outside, since reading one of those gives a stand-in (state.py)."""
         handle = array._handle
         if isinstance(handle, Handle):
             if handle.trace is not self.trace:
@@ -133,7 +135,7 @@ class Recording:
         return found
 
     def operand(self, array: Any) -> Operand:
-        """What an array shows at this moment."""
+        """An array as an operand: a view of the value that its memory holds now."""
         handle = self._handle_of(array)
         if handle.value is None:  # read before it was written: any elements will do
             handle.value = self._outer_value(handle.size, handle.dtype, CONSTANT)
@@ -142,7 +144,7 @@ class Recording:
         return Operand(handle.value, array.shape, array.strides, array.offset)
 
     def in_c_order(self, array: NDArray) -> Operand:
-        """What an array shows, in C order: copied if it is not."""
+        """An array as an operand in C order: a copy if it is in another order."""
         found = self.operand(array)
         if found.is_compact():
             return found
@@ -153,7 +155,7 @@ class Recording:
     # Calls ----------------------------------------------------------------------------------
 
     def call(self, kernel: str, device: BackendDevice, args: tuple[Any, ...]) -> None:
-        """Note a kernel call: its outputs' memory holds new values from now on."""
+        """Add a kernel call to the graph; the memory of its outputs now holds new values."""
         names = parameters(kernel)
         written = OUTPUTS.get(kernel, ("out", "outs"))
         inputs = [
@@ -200,8 +202,8 @@ class Recording:
             self.outside_writes.append((handle, handle.value))
         value = self.graph.new_value(handle.size, handle.dtype)
         out = Operand(value, array.shape, array.strides, array.offset)
-        goes_on = handle.value is not None and (is_read or not out.is_whole())
-        continues.append(handle.value if goes_on else None)
+        keeps_elements = is_read or not out.is_whole()
+        continues.append(handle.value if keeps_elements else None)
         handle.value = value
         return out
 
@@ -209,11 +211,11 @@ class Recording:
         return value is None or (value.kind == COMPUTED and value.number >= self.body_start)
 
     def count_calls(self) -> int:
-        """How many kernels the graph has."""
+        """How many calls the graph has so far."""
         return len(self.graph.nodes)
 
     def note_words(self, start: int, words: Words) -> None:
-        """What an index out of range is told in, of kernels from `start` on."""
+        """Let calls from number `start` on report an index out of range in these words."""
         for node in self.graph.nodes[start:]:
             if node.kernel in INDEXING:
                 node.words += (words,)
@@ -226,7 +228,8 @@ class Recording:
         self._drawing = generator
 
     def place_of_draw(self, words: int, device: BackendDevice) -> NDArray:
-        """The generator's seed and its place now, which are inputs of the program."""
+        """The seed and the offset of a draw that happens now: two elements of an input of the
+        program."""
         generator, first = self.generators[id(self._drawing)]
         self.draws.append(Draw(generator, generator.position - first, words, device))
         if self.counters is None:
@@ -237,7 +240,7 @@ class Recording:
         return counter
 
     def random(self, device: BackendDevice, name: str, out: Any) -> None:
-        """Note a draw."""
+        """Add a draw to the graph."""
         place = self.place_of_draw(words_of(name, out.dtype), device)
         self.call("random_from", device, (name, out, place))
 
@@ -313,7 +316,7 @@ class Recorder:
             self._recording.random(self._device, name, out)
 
     def run_each(self, program: Any, calls: Any) -> None:
-        """Many calls of one program, each on its own: fusion sees what goes on in them."""
+        """Many calls of one program, recorded one by one, so that fusion can join each of them."""
         if self._elsewhere():
             self.kernels.run_each(program, calls)
             return
@@ -326,7 +329,7 @@ class Recorder:
 
 @cache
 def kernel_names() -> frozenset[str]:
-    """The kernels that write operands: what a recorder notes."""
+    """The kernels that write operands: those that are recorded."""
     made = ("empty", "from_numpy", "to_numpy", "nonzero")
     found = [n for n in vars(Backend) if not n.startswith("_") and n not in made]
     return frozenset(found)

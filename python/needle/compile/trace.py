@@ -1,4 +1,9 @@
-"""Tracing: run a function once with arrays that record, and say what goes in and what comes out."""
+"""Tracing: run a function once with arrays that record, and find its inputs and its effects.
+
+The calls are recorded by `record.py`, reads and assignments of tensors from outside are noted by
+`state.py`. Here these become a `Trace`: the graph, what it must be given at each call, and
+`Output`s, which say who gets each array that it computes.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +33,9 @@ from .record import Draw, Handle, HostNumbers, Recorder, Recording
 from .state import Cell, State, Tracked, intercepted
 
 RESULT, DATA, GRADIENT, ESCAPED = "result", "data", "gradient", "escaped"
-MEMORY, WRITTEN = "memory", "written"  # in place: all of a state, an argument
+MEMORY, WRITTEN = "memory", "written"  # written in place: a state, an argument
 lock = threading.RLock()  # one function is traced at a time
-if hasattr(os, "register_at_fork"):  # a child has no thread that would finish a trace
+if hasattr(os, "register_at_fork"):  # the thread that holds the lock would not exist in a child
     os.register_at_fork(
         before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
     )
@@ -38,7 +43,7 @@ if hasattr(os, "register_at_fork"):  # a child has no thread that would finish a
 
 @dataclass
 class ArgumentType:
-    """An array argument: its type, and as what the function gets it."""
+    """The type of an array argument, and whether the function gets it as a Tensor."""
 
     shape: Shape
     dtype: DType
@@ -50,7 +55,7 @@ class ArgumentType:
 
 @dataclass
 class Output:
-    """An array that the program gives, and to whom.
+    """An array that the program computes, and who gets it.
 
     `target` is a position among the result's leaves (RESULT), a Cell or the position of an argument
     (DATA, GRADIENT), a State (MEMORY: all of it was written in place), the position of an argument
@@ -64,10 +69,10 @@ class Output:
     device: Any
     is_tensor: bool = True
     requires_grad: bool = False
-    is_freed: bool = False  # has a backward pass taken its history apart?
-    given_as: tuple[int, ...] = ()  # the positions of results that are this gradient (GRADIENT)
-    state: State | None = None  # what it replaces (DATA)
-    has_home: bool = False  # may it be computed in that memory?
+    is_freed: bool = False  # has a backward pass freed its history?
+    given_as: tuple[int, ...] = ()  # positions in the result that return this gradient (GRADIENT)
+    state: State | None = None  # the state that it replaces (DATA)
+    has_home: bool = False  # may it be computed in the memory of that state?
     is_early: bool = False  # may a call fail after it has been written?
 
 
@@ -85,10 +90,10 @@ class Trace:
     result: Any  # the nesting of the results, with None in the places of arrays
     cleared: list[Any]  # tensors (or positions of arguments) whose gradient is None afterwards
     facts: facts.Facts
-    grad_reads: list[tuple[Value, bool]]
+    grad_reads: list[tuple[Value, bool]]  # tensors from outside, and whether they had a gradient
     without_grad: list[int]  # arguments whose gradient was read, and was None
-    generators: list[tuple[Any, int]]  # with the position where the trace started
-    advances: list[tuple[Any, int]]  # and how many words a call draws
+    generators: list[tuple[Any, int]]  # with their positions when the trace started
+    advances: list[tuple[Any, int]]  # the same ones, and how many words a call draws
     default_generator: Any
     escaped: bool
     names: Names
@@ -115,7 +120,7 @@ class Trace:
 
 @contextmanager
 def recording_devices(recording: Recording) -> Iterator[None]:
-    """Every device records, for this thread."""
+    """Within this context the kernels of every device are recorded, for this thread."""
     devices = [d for d in all_devices() if d.mod is not None]
     kernels = [d.mod for d in devices]
     for device in devices:
@@ -214,8 +219,8 @@ def _run(
 def _enter(
     tree: Any, arguments: Sequence[ArgumentType | None], recording: Recording
 ) -> tuple[Any, list[NDArray], dict[int, Any]]:
-    """What the function is called with, the recording array of each array argument, and what the
-    function gets for it, by position: one that is given twice is there once."""
+    """What the function is called with, the recording array of each array argument, and the tensor
+    or array that the function gets for it, by position (an object that is passed twice: once)."""
     arrays: list[NDArray] = []
     entered: dict[int, Any] = {}
     types = iter(arguments)
@@ -253,7 +258,7 @@ def _results(
 ) -> tuple[list[Output], Any]:
     """The arrays among the leaves of a result, and the nesting with None in their places.
 
-    `x.grad` is given once: the caller gets the very tensor that x has.
+    A result that is some `x.grad` gets no output of its own: the caller gets that very tensor.
     """
     outputs: list[Output] = []
     position = -1
@@ -263,16 +268,17 @@ def _results(
         position += 1
         if not isinstance(leaf, (Tensor, NDArray)):
             return leaf
-        is_tensor = isinstance(leaf, Tensor)
+        if isinstance(leaf, NDArray):
+            outputs.append(_output(RESULT, position, leaf, recording))
+            outputs[-1].is_tensor = False
+            return None
         gradient = gradients.get(id(leaf))
-        if gradient is not None and isinstance(leaf, Tensor) and not leaf.requires_grad:
+        if gradient is not None and not leaf.requires_grad:
             gradient.given_as += (position,)
             return None
-        data = leaf.realize_cached_data() if isinstance(leaf, Tensor) else leaf
-        outputs.append(_output(RESULT, position, data, recording))
-        outputs[-1].is_tensor = is_tensor
-        outputs[-1].requires_grad = isinstance(leaf, Tensor) and leaf.requires_grad
-        outputs[-1].is_freed = isinstance(leaf, Tensor) and isinstance(leaf.op, Freed)
+        outputs.append(_output(RESULT, position, leaf.realize_cached_data(), recording))
+        outputs[-1].requires_grad = leaf.requires_grad
+        outputs[-1].is_freed = isinstance(leaf.op, Freed)
         return None
 
     return outputs, map_leaves(take, out)
@@ -336,10 +342,11 @@ def _state_of(tracked: Tracked, tensor: Any) -> State | None:
 
 
 def _add_escaped(traced: Trace, tracked: Tracked) -> None:
-    """Tensors of the trace that somebody outside still holds: they get their data after the run.
+    """Add an output for every tensor of the trace that is still referenced: it gets its data after
+    the run.
 
-    Python state has changed then (a list was appended to, state was made on first use), so the
-    program is right for this one call only.
+    Such a function has changed Python state (it appended to a list, or made state on first use), so
+    the program is right for this one call only.
     """
     if any(ref() is not None for ref in tracked.made):
         gc.collect()

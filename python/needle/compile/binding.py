@@ -1,16 +1,15 @@
-"""The memory around a program: what its slots are in one call, and who gets the results.
+"""The memory around a program: what is in each slot during a call, and who gets the results.
 
 A plan (`memory.py`) names memory by slots. For each call of the program, in this order,
 
-- `check` refuses arguments that are also something else that the program changes,
+- `check` refuses arguments that the program also reaches in another way, and changes there,
 - `buffers` gives every slot that is read its memory: constants, tensors from outside, arguments,
   random numbers, and the arena,
 - `outputs` does so for the slots of results, just before the program runs,
 - `deliver` hands the results out, after it ran.
 
-A result that replaces a tensor's data or gradient goes into the former one's memory if nobody else
-can see that: then a call allocates nothing and assigns nothing. Reference counts tell whether
-somebody can.
+A result that replaces a tensor's data or gradient is computed in the old one's memory if nobody
+else refers to that memory, which reference counts tell. Then a call allocates and assigns nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from .trace import DATA, ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Tra
 
 
 class Binding:
-    """Finds the memory of every slot for a call, and hands out what the call computed."""
+    """Finds the memory of every slot for a call, and hands out the results."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class Binding:
     # Arguments that are also something else ---------------------------------------------------
 
     def check(self, originals: list[Any]) -> None:
-        """Raise if an argument is a tensor that the function also finds otherwise, and changes."""
+        """Raise if an argument is also known to the function in another way, and changes there."""
         if not self.can_clash:
             return
         trace = self.trace
@@ -106,9 +105,9 @@ class Binding:
     ) -> None:
         """The slot of each input (None: it is not read), and what is the same in all calls."""
         slots, trace, known = self.plan.slots, self.trace, self.known
-        # The buffers of a call start as a copy of this: constants, and state as long as it stays.
+        # The buffers of a call start as a copy of this list: constants, and the memory of state.
         self.template: list[Any] = [None] * self.plan.num_slots
-        self.template_changes = -1  # of `known.changes`, how many the template has
+        self.template_changes = -1  # the `known.changes` at which the template's state was right
         for value, handle in constants.items():
             if value in slots:
                 self.template[slots[value]] = handle
@@ -154,7 +153,8 @@ class Binding:
                 self.template[slot] = self.known.arrays[i]._handle
 
     def _advance(self) -> np.ndarray[Any, Any]:
-        """Seed and offset of every draw; the generators go on to where the function left them."""
+        """The seed and offset of every draw; moves the generators to where the function leaves
+        them."""
         words = np.empty((len(self.trace.draws), 2), np.uint64)
         for i, draw in enumerate(self.trace.draws):
             position = draw.generator.position + draw.start
@@ -164,7 +164,7 @@ class Binding:
         return words.view(np.int64)
 
     def rewind(self) -> None:
-        """The generators go back: a run that failed has drawn nothing."""
+        """Move the generators back: a run that failed has drawn nothing."""
         for generator, distance in self.trace.advances:
             generator.position -= distance
         if self.host_slots:
@@ -173,16 +173,18 @@ class Binding:
     # Memory of results ------------------------------------------------------------------------
 
     def _find_result_slots(self) -> None:
-        """Sort the outputs by the memory that they may get: what they replace, or only new."""
+        """Sort the outputs by the memory that they may use: that of what they replace, or new."""
         places = {cell: i for i, cell in enumerate(self.known.cells)}
-        self.home_outputs: list[int] = []  # those that replace a tensor's data, and of each:
-        # its slot, which known array it replaces, and how many refer to that one's memory if
-        # nobody else does
+        # Outputs that replace the data of a tensor. Each has a slot, the number of the known array
+        # that it replaces, and the reference count of that array's memory if nobody else has it.
+        self.home_outputs: list[int] = []
         self.homes: list[tuple[int, int, int]] = []
-        self.gradient_outputs: list[int] = []  # those that replace a gradient, and of each:
-        self.gradient_homes: list[tuple[int, Any]] = []  # its slot, and whose gradient it is
-        self.last_gradients: list[Any] = []  # and the gradient that the last call gave
-        self.new_outputs: list[tuple[int, int]] = []  # the others, with their slots
+        # Outputs that replace a gradient. Each has a slot, the tensor whose gradient it is, and the
+        # gradient that the last call gave it.
+        self.gradient_outputs: list[int] = []
+        self.gradient_homes: list[tuple[int, Any]] = []
+        self.last_gradients: list[Any] = []
+        self.new_outputs: list[tuple[int, int]] = []  # all others, with their slots
         outputs = zip(self.trace.outputs, self.plan.result_slots, strict=True)
         for i, (output, slot) in enumerate(outputs):
             if output.kind == DATA and output.has_home:
@@ -196,7 +198,7 @@ class Binding:
                 self.gradient_outputs.append(i)
                 self.gradient_homes.append((slot, output.target.owner))
                 self.last_gradients.append(None)
-            elif output.kind != MEMORY:  # whose slot is that of the state
+            elif output.kind != MEMORY:  # its slot is the state's own
                 self.new_outputs.append((i, slot))
 
     def outputs(self, buffers: list[Any]) -> list[tuple[int, Any]]:
@@ -213,7 +215,7 @@ class Binding:
             value = self.plan.results[i].value
             buffers[slot] = self.trace.outputs[i].device.mod.empty(value.size, value.dtype)
             made.append((i, buffers[slot]))
-        # Before the program runs: it writes over data in place, also if it is interrupted.
+        # Before the program runs, since it may be interrupted after it has overwritten data.
         note_replaced(self.trace.assigned)
         return made
 
@@ -269,9 +271,9 @@ class Binding:
         elif output.kind == GRADIENT:
             owner = target.owner if isinstance(target, Cell) else originals[target]
             grad = Tensor.make_const(array)
-            if isinstance(owner, Tensor):  # an array of NumPy's has none
+            if isinstance(owner, Tensor):  # a NumPy array has no gradient
                 set_grad(owner, grad)
-            if isinstance(target, Cell):  # as a result: see deliver
+            if isinstance(target, Cell):  # `deliver` also returns it as a result
                 if not output.is_early:
                     self.last_gradients[self.gradient_outputs.index(i)] = grad
                 return
@@ -286,8 +288,8 @@ class Binding:
             originals[target]._replaced = autograd.next_stamp()
 
     def _link(self, results: list[Any], originals: list[Any]) -> None:
-        """Let results lead to what they were computed from: who asks for the gradient by that is
-        told that there is none."""
+        """Make the results nodes on top of what they were computed from, so that asking for a
+        gradient through them raises an error that explains why there is none."""
         if not self.recorded:
             return
         given = [x for x in originals if isinstance(x, Tensor) and x.requires_grad]

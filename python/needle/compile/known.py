@@ -1,7 +1,7 @@
-"""The tensors from outside that a program uses, and whether they are still as they were traced.
+"""The tensors from outside that a program uses, and whether its assumptions about them still hold.
 
-A program takes for granted how their arrays lie in memory, which of them share memory, and which
-require a gradient. Their arrays may be other ones at every call.
+A program assumes the layouts of their arrays, which of them share memory, and which require a
+gradient. The arrays themselves may be different ones at every call.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from .trace import Trace
 
 
 class Known:
-    """Tensors from outside, in the order of the trace, with the arrays that they had when last
-    seen."""
+    """Tensors from outside, in the order of the trace, with the arrays that they had in the last
+    call."""
 
     def __init__(self, trace: Trace):
         self.cells = [cell for state in trace.states for cell in state.cells]
@@ -30,11 +30,11 @@ class Known:
         self.owners = [None if cell.is_grad else cell.owner for cell in self.cells]
         self.tensors = [owner for owner in self.owners if owner is not None]
         self.wanted = [tensor.requires_grad for tensor in self.tensors]
-        self.changes = 0  # how often a tensor was found to have another array
+        self.changes = 0  # how often a tensor had another array than in the call before
 
     def hold(self) -> bool:
-        """Has every tensor an array of the same layout, do they share memory as they did, and do
-        the same ones require a gradient?"""
+        """Do all tensors have arrays of the traced layouts, share memory as they did, and require
+        gradients as they did?"""
         arrays, tensors = self.arrays, self.tensors
         if len(tensors) == len(arrays) and hold_arrays(tensors, arrays, self.wanted):
             return True  # the usual case: no array has changed
@@ -59,14 +59,14 @@ class Known:
         return True
 
     def _share_alike(self, arrays: list[NDArray]) -> bool:
-        """Do those that shared memory share it still? Where memory is written in place, others must
-        not have come to share it."""
+        """Do the tensors that shared memory still share it? If memory is written in place, no other
+        tensors may share it now."""
         memory = [{id(arrays[i]._handle) for i in group} for group in self.groups]
         apart = len(set().union(*memory)) == len(memory)
         return all(len(m) == 1 for m in memory) and (apart or not self.writes_in_place)
 
     def difference(self) -> str | None:
-        """The first reason for which they do not hold, in words."""
+        """The first assumption that does not hold, in words."""
         if [tensor.requires_grad for tensor in self.tensors] != self.wanted:
             return "other tensors from outside require a gradient"
         for cell, before in zip(self.cells, self.layouts, strict=True):

@@ -12,7 +12,7 @@ from .trace import Output
 
 
 class Compiled(TensorOp):
-    """A result of a compiled function, whose gradient is asked for in vain"""
+    """A result of a compiled function: its gradient raises an error"""
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         raise TraceError(
@@ -22,8 +22,8 @@ class Compiled(TensorOp):
 
 
 def as_result(array: NDArray, output: Output) -> Any:
-    """What the caller gets. Where eager mode would record a history, there is a node that says
-    why there is none."""
+    """What the caller gets. Where eager mode would record a history, it is a node whose gradient
+    explains why there is none."""
     if not output.is_tensor:
         return array
     result: Tensor = Tensor.make_const(array, output.requires_grad)
@@ -33,7 +33,7 @@ def as_result(array: NDArray, output: Output) -> Any:
 
 
 def sources_of(tensors: Iterable[Any]) -> tuple[Any, ...]:
-    """The inputs of a result that was computed from these tensors. For a result of another compiled
-    function, its inputs: a chain of results would keep all of them alive."""
+    """The inputs of a result that was computed from these tensors. A result of another compiled
+    function is replaced by its inputs: a chain of results would keep all of them alive."""
     found = [x.inputs if isinstance(x.op, Compiled) else (x,) for x in tensors]
     return tuple({id(x): x for group in found for x in group}.values())

@@ -1,9 +1,9 @@
-"""Tensors that a traced function finds: they are inputs by reference, and outputs if assigned.
+"""Tensors from outside that a traced function uses: inputs by reference, and outputs if assigned.
 
-While a function is traced, reading or assigning `cached_data` or `grad` of a tensor goes through a
-`Tracked`. The first read of a tensor that was there before the trace makes its data an input of
-the program; an assignment is kept aside. So the tensors themselves stay as they are until the
-program has run, whatever happens in between.
+While a function is traced, every read and assignment of a tensor's `cached_data` or `grad` goes
+through a `Tracked`. The first read of a tensor that is older than the trace makes its data an input
+of the program; an assignment is only noted. So the tensors themselves do not change before the
+program has run, even if tracing fails.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def set_grad(tensor: Value, grad: Any) -> None:
 
 
 class Cell(NamedTuple):
-    """Where state is found at each call: a tensor, or the gradient of one."""
+    """Where a call finds state: in a tensor, or in the gradient of one."""
 
     owner: Value
     is_grad: bool
@@ -56,7 +56,7 @@ class Cell(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What the program takes for granted about an array."""
+    """What a program assumes of an array."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # effective ones
@@ -67,14 +67,14 @@ class Layout(NamedTuple):
 
 
 def layout_of(a: NDArray) -> Layout:
-    """How an array lies in memory."""
+    """The layout of an array."""
     strides = effective_strides(a.shape, a.strides)
     return Layout(a.shape, strides, a.offset, a._handle.size, a.dtype, a.device.name)
 
 
 def _unfolded(a: NDArray) -> NDArray:
-    """A broadcast array with memory for every element: what it will be after the first update."""
-    kernels = a.device.mod.kernels  # the device's own, while it records
+    """A broadcast array with memory for every element, as it will have after the first update."""
+    kernels = a.device.mod.kernels  # the real ones, behind the Recorder
     strides, handle = compact_strides(a.shape), kernels.empty(a.size, a.dtype)
     out = make_view(a.shape, strides, 0, a.dtype, a.device, handle)
     kernels.copy(out, a)
@@ -82,7 +82,7 @@ def _unfolded(a: NDArray) -> NDArray:
 
 
 class State:
-    """Memory from outside, by the tensors that hold it when the function is traced."""
+    """Memory from outside, and the tensors that hold it when the function is traced."""
 
     def __init__(self, handle: Handle, real: Any):
         assert handle.value is not None
@@ -90,21 +90,22 @@ class State:
         self.real = real  # keeps it alive, and its id unique, while the function is traced
         self.value = handle.value  # what it holds when a call starts
         self.cells: list[Cell] = []
-        self.arrays: list[NDArray] = []  # that each cell had then
+        self.arrays: list[NDArray] = []  # the array of each cell when it was traced
 
     @property
     def is_mutated(self) -> bool:
-        """Was it written in place, so that all who share it must see that?"""
+        """Was it written in place, so that all tensors that share it must see the new elements?"""
         return self.handle.value is not self.value
 
     def release(self) -> None:
-        """Let go of the memory: its tensors alone shall hold it."""
+        """Drop the references to the memory, so that only its tensors hold it."""
         self.real = None
         self.arrays.clear()
 
 
 class Found:
-    """A tensor that was there before: its cell, its array then, and what stands for that."""
+    """A tensor that is older than the trace: its cell, its real array, the recording array that
+    stands for it, and what made it."""
 
     __slots__ = ("cell", "tensor", "real", "stand_in", "identity")
 
@@ -127,9 +128,9 @@ class Tracked:
         self.assigned: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new array)
         self.grads: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new gradient)
         self.grad_reads: dict[int, tuple[Any, bool]] = {}  # id -> (tensor, had it a gradient?)
-        self.made: list[weakref.ref[Any]] = []  # tensors of the trace itself
-        self.without_grad: set[int] = set()  # those whose gradient was read before it was there
-        self.grad_writes: set[int] = set()  # those of the trace itself whose gradient was set
+        self.made: list[weakref.ref[Any]] = []  # tensors that the function made
+        self.without_grad: set[int] = set()  # ids of those whose gradient was read as None
+        self.grad_writes: set[int] = set()  # ids of those whose gradient was set
         self._owners: dict[int, Any] = {}  # id of a gradient -> whose it is
         self._marks: dict[int, tuple[Any, int]] = {}  # `_replaced` of assigned tensors, before
 
@@ -149,7 +150,7 @@ class Tracked:
             return self.assigned[key][1]
         real = data_of(tensor)
         if not isinstance(real, NDArray) or isinstance(real._handle, Handle):
-            return real  # nothing yet, the arrays of a tuple, or the trace's own
+            return real  # no data yet, the arrays of a tuple, or an array of the trace
         return self._capture(tensor, real).stand_in
 
     def _capture(self, tensor: Any, real: NDArray) -> Found:
@@ -207,12 +208,12 @@ class Tracked:
     # The end --------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """Let go of the trace's own tensors, to see which of them others hold."""
+        """Drop the references to the function's own tensors, to see which of them outlive it."""
         self.grads.clear()
         self.assigned.clear()
 
     def restore(self) -> None:
-        """Undo what tracing did to tensors from outside; raise if one was given a history."""
+        """Undo what tracing did to tensors from outside; raise if one of them got a history."""
         changed = None
         for found in self.found.values():
             tensor = found.tensor
@@ -234,7 +235,8 @@ class Tracked:
 
 @contextmanager
 def intercepted(tracked: Tracked) -> Iterator[None]:
-    """Send this thread's reads and assignments of tensors' data through `tracked`."""
+    """Within this context this thread's reads and assignments of tensors' data and gradients go
+    through `tracked`."""
     thread = threading.get_ident()
 
     def hooked(slot: Any, read: Any, write: Any) -> property:

@@ -9,7 +9,7 @@ from .autograd import Tensor, TensorTuple, TensorTupleOp, Value, next_stamp
 from .grad_mode import enable_grad, is_grad_enabled
 from .graph import find_topo_sort, pull_back
 from .ndarray import random
-from .transforms import stand_in
+from .ops.common import stand_in
 from .tree import leaves, with_leaves
 
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .autograd import Tensor, TensorOp, TensorTuple, Value, in_own_memory
+from .autograd import Tensor, TensorTuple, Value, in_own_memory
 from .dtype import dtype_of
 from .grad_mode import GradMode, enable_grad, is_grad_enabled, no_grad
 from .graph import find_paths, find_topo_sort, pull_back
 from .ndarray import functions as F, mutation
-from .ops.common import whole_number, zeros_like
+from .ops.common import Alias, stand_in, whole_number, zeros_like
 from .ops.joining import stack
 from .ops.movement import reshape
 from .ops.tuples import make_tuple
@@ -27,28 +27,7 @@ from .tree import leaves, map_leaves, with_leaves
 Function = Callable[..., Any]
 
 
-class Alias(TensorOp):
-    """y = x, as a node of its own"""
-
-    linear = True
-    elementwise = True
-
-    def compute(self, a: Any) -> Any:
-        return a
-
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return out_grad
-
-
 # Recording --------------------------------------------------------------------------------------
-
-
-def stand_in(x: Tensor) -> Tensor:
-    """A node that requires a gradient, with x's data and x's history."""
-    node = Alias()(x)
-    if not node.requires_grad:
-        node.requires_grad = True
-    return node
 
 
 class Recording(NamedTuple):

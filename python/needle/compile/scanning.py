@@ -16,9 +16,8 @@ from ..graph import pull_back
 from ..ndarray import random
 from ..ndarray.array import NDArray, make_view
 from ..ndarray.layout import compact_strides
-from ..ops.common import zeros_like
+from ..ops.common import stand_in, zeros_like
 from ..recompute import used_from_outside
-from ..transforms import stand_in
 from ..tree import leaves, map_leaves, with_leaves
 from ..user_code import user_place
 from .bodies import NotCompact, body_of

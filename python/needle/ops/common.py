@@ -156,6 +156,30 @@ def axis_or_dim(op: str, axis: Any, dim: Any, default: Any) -> Any:
     return one_of(op, axis=None if axis == default else axis, dim=dim)
 
 
+class Alias(TensorOp):
+    """y = x, as a node of its own"""
+
+    linear = True
+    elementwise = True
+
+    def compute(self, a: Any) -> Any:
+        return a
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return out_grad
+
+
+def stand_in(x: Tensor) -> Tensor:
+    """A node of its own that requires a gradient, with x's data and history: to differentiate by x
+    where x may be used, or be given twice. Integers have no gradient: x itself."""
+    if not dtype_of(x.dtype).is_floating:
+        return x
+    node = Alias()(x)
+    if not node.requires_grad:
+        node.requires_grad = True
+    return node
+
+
 class FlatOp(TensorOp):
     """An operator that is piecewise constant in its inputs: the gradient is zero."""
 

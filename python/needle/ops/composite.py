@@ -6,19 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import Tensor
-from ..dtype import dtype_of
 from ..grad_mode import enable_grad, is_grad_enabled
 from ..graph import pull_back
-from .movement import Reshape
-
-
-def stand_in(x: Tensor) -> Tensor:
-    """A node of its own with x's data and history: inputs may be one and the same tensor."""
-    if not dtype_of(x.dtype).is_floating:
-        return x
-    node = Reshape(x.shape)(x)
-    node.requires_grad = True
-    return node
+from .common import stand_in
 
 
 def gradient_of_gradient(

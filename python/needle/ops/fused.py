@@ -7,7 +7,7 @@ from typing import Any
 from ..autograd import Op, Tensor, TensorOp, TensorTupleOp
 from ..grad_mode import enable_grad, is_grad_enabled
 from ..graph import pull_back
-from .composite import stand_in
+from .common import stand_in
 
 
 class _ByDefinition(Op):

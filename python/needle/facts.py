@@ -1,8 +1,8 @@
 """Python facts that a compiled function depends on, such as a layer's `training`.
 
-Whoever reads one through `fact`, or as an attribute of a `Noted` object, lets the compiler know: a
-compiled program holds only as long as every fact that was read while it was traced is still the
-same. Whoever changes one says so with `changed`, so that programs need not look at every call.
+While a function is traced, every fact that is read, through `fact` or as an attribute of a `Noted`
+object, is noted. The program holds as long as all of them are unchanged. Code that changes a fact
+calls `changed`, so that programs need not compare their facts at every call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 
 class Fact(NamedTuple):
-    """How to read it, what it was, what it belongs to, and whether whoever changes it says so."""
+    """How to read it, what it was, the type of its owner, and whether code that changes it calls
+    `changed`."""
 
     read: Callable[[], Any]
     value: Any
@@ -37,7 +38,7 @@ changes = 0  # how often facts may have changed
 
 
 def changed() -> None:
-    """Say that facts may be others from now on."""
+    """Say that facts may have changed."""
     global changes
     changes += 1
 
@@ -51,19 +52,23 @@ def fact(owner: object, name: str, read: Callable[[], T]) -> T:
 
 
 def hold(facts: Iterable[Fact]) -> bool:
-    """Are they all as they were?"""
+    """Are all of them unchanged?"""
     return all(fact.read() == fact.value for fact in facts)
 
 
 def difference(facts: Facts) -> str | None:
-    """The first that is not as it was, in words."""
+    """The first that has changed, in words."""
     for (_, name), (read, before, owner, _) in facts.items():
         now = read()
         if now != before:
-            are_plain = isinstance(now, PLAIN) and isinstance(before, PLAIN)
-            what = f"{now!r:.60} instead of {before!r:.60}" if are_plain else "another one"
-            return f"{owner.__name__}.{name} is {what}"
+            return f"{owner.__name__}.{name} is {change(now, before)}"
     return None
+
+
+def change(now: Any, before: Any) -> str:
+    """What something has become, in words."""
+    are_plain = isinstance(now, PLAIN) and isinstance(before, PLAIN)
+    return f"{now!r:.60} instead of {before!r:.60}" if are_plain else "another one"
 
 
 @contextmanager
@@ -80,7 +85,7 @@ def noted() -> Iterator[Facts]:
 
 
 class Noted:
-    """An object whose attributes are facts; reading them costs nothing while nobody takes notes."""
+    """An object whose attributes are facts; reading them costs nothing while nothing is traced."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -121,14 +126,14 @@ class _Same:
 
 
 def _has_containers(value: Any) -> bool:
-    """Can it change without being set?"""
+    """Can it change without an assignment to the attribute?"""
     if isinstance(value, tuple):
         return any(map(_has_containers, value))
     return isinstance(value, (list, dict, set))
 
 
 def _comparable(value: Any) -> Any:
-    """What tells whether an attribute is another one: numbers by value, tensors by identity."""
+    """An attribute in a form to compare: numbers and text by value, all else by identity."""
     if isinstance(value, (tuple, list)):
         return tuple(map(_comparable, value))
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Where we are in the user's program: the innermost line that is not of this package."""
+"""Where we are in the user's program: the innermost line outside of this package."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 PACKAGE = os.path.dirname(__file__) + os.sep
-# Frames of these files are not the user's: the package, NumPy, decorators with a context, Python's
-# own.
+# Files whose frames are not the user's: the package, NumPy, contextlib (a context manager may be a
+# decorator), and Python itself.
 NOT_THE_USERS = (
     PACKAGE,
     os.path.dirname(np.__file__) + os.sep,
@@ -51,13 +51,13 @@ def user_line() -> Line | None:
     return None if frame is None else Line(frame.f_code.co_filename, frame.f_lineno)
 
 
-def line_at(place: str) -> str:
-    """A file:number with what is written there."""
-    file, _, number = place.rpartition(":")
-    return str(Line(file, int(number)))
-
-
 def user_place() -> str:
-    """The same as file:number, or nothing."""
+    """`user_line` as "file:number", or "" if there is none."""
     line = user_line()
     return "" if line is None else line.place
+
+
+def line_at(place: str) -> str:
+    """A place, "file:number", followed by the text of that line."""
+    file, _, number = place.rpartition(":")
+    return str(Line(file, int(number)))

@@ -1,8 +1,8 @@
-"""What a function finds under the names that it uses from outside: variables, attributes of self.
+"""The names that a function uses from outside, and whether they still refer to the same objects.
 
-They are globals, variables of enclosing functions and, in a method, attributes of an object that is
-no `Noted` one (those are facts). A trace holds as long as every name has the same object, or an
-equal number or text. Names that the function itself assigns are its own affair.
+They are globals, variables of enclosing functions and, in a method, attributes of `self`, unless it
+is a `Noted` object, whose attributes are facts. A trace holds as long as every name refers to the
+same object, or to an equal number or text. Names that the function itself assigns are not watched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from .._native import same_names
-from ..facts import PLAIN, Noted
+from ..facts import PLAIN, Noted, change
 from ..user_code import PACKAGE
 
 Place = dict[str, Any] | CellType  # where a name is looked up
@@ -35,7 +35,7 @@ class Names:
                 self.values.append(value)
 
     def hold(self) -> bool:
-        """Is there still the same under every name?"""
+        """Does every name still refer to the same object, or to an equal value?"""
         if same_names(self.places, self.names, self.values):
             return True
         now = [*map(_look_up, self.places, self.names)]
@@ -45,19 +45,17 @@ class Names:
         return True
 
     def difference(self) -> str | None:
-        """The first that is another one, in words."""
+        """The first name that refers to something else, in words."""
         for place, name, before in zip(self.places, self.names, self.values, strict=True):
             now = _look_up(place, name)
             if _is_same(now, before):
                 continue
-            are_plain = isinstance(now, PLAIN) and isinstance(before, PLAIN)
-            what = f"{now!r:.60} instead of {before!r:.60}" if are_plain else "another one"
-            return f"{name}, which it uses from outside, is {what}"
+            return f"{name}, which it uses from outside, is {change(now, before)}"
         return None
 
 
 class _Missing:
-    """There is nothing under a name."""
+    """Stands for the object of a name that is not defined."""
 
 
 def _look_up(place: Place, name: str) -> Any:
@@ -70,7 +68,7 @@ def _look_up(place: Place, name: str) -> Any:
 
 
 def _is_same(now: Any, before: Any) -> bool:
-    """The same object, or an equal number or text; NaN is one, 0 and -0 are two."""
+    """The same object, or an equal number or text; NaN equals NaN, and 0 and -0 differ."""
     if now is before:
         return True
     are_alike = type(now) is type(before) and isinstance(now, PLAIN)

@@ -27,7 +27,7 @@ from ..dtype import (
 )
 from .reference import BINARY_PREDICATES, ROW_REDUCTIONS, UNARY_FLOATING, UNARY_PREDICATES
 
-KINDS = ("scalar", "row", "full", "column")  # see program.py
+KINDS = SCALAR, ROW, FULL, COLUMN = "scalar", "row", "full", "column"  # see program.py
 FLOATING_ONLY = {*UNARY_FLOATING, "divide"}
 PREDICATES = {*UNARY_PREDICATES, *BINARY_PREDICATES}
 # Instructions that ask where in its row an element stands.
@@ -134,7 +134,7 @@ class TypedProgram:
     def is_elementwise(self) -> bool:
         """Does every element of its results depend on the same element of its inputs alone (and on
         its number, if there are random ones)?"""
-        plain = ("full", "scalar")
+        plain = (FULL, SCALAR)
         return all(i.kind in plain and i.name not in POSITIONAL for i in self.instructions)
 
     @property
@@ -221,7 +221,7 @@ class _Typing:
         exact = float(value) if dtype.is_floating else bool(value) if dtype is bool_ else int(value)
         key = (repr(exact), dtype)
         if key not in self.constants:
-            source = Instruction("constant", (), "scalar", exact)
+            source = Instruction("constant", (), SCALAR, exact)
             self.constants[key] = self.put(source, (), dtype, exact)
         return self.constants[key]
 

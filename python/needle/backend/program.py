@@ -41,7 +41,11 @@ from typing import Any, overload
 
 from ..dtype import Scalar as Number, dtype_of, int64
 from .instructions import (
+    COLUMN,
+    FULL,
     KINDS,
+    ROW,
+    SCALAR,
     Instruction as Instruction,
     Program as Program,
     ProgramError as ProgramError,
@@ -153,7 +157,7 @@ class Builder:
             self.instructions.append(Instruction(name, args, kind, detail))
         return Symbol(self, number)
 
-    def input(self, kind: str = "full") -> Symbol:
+    def input(self, kind: str = FULL) -> Symbol:
         """The next input."""
         self.inputs.append(kind)
         return self.emit("load", (), kind, len(self.inputs) - 1)
@@ -163,7 +167,7 @@ class Builder:
         if not isinstance(operand, Symbol):
             if not isinstance(operand, (bool, int, float)):
                 raise TypeError(f"[program] expected a value or a number, got {operand!r}.")
-            return self.emit("constant", (), "scalar", operand)
+            return self.emit("constant", (), SCALAR, operand)
         if operand.builder is not self:
             raise ProgramError("[program] a value of another program cannot be used here.")
         return operand
@@ -172,7 +176,7 @@ class Builder:
         """An elementwise function: the widest kind of its operands."""
         values = [self.value(v) for v in operands]
         kinds = [v.kind for v in values]
-        if "column" in kinds:
+        if COLUMN in kinds:
             raise ProgramError(f"[program] {name}: a column value can only be returned.")
         kind = max(kinds, key=KINDS.index)
         return self.emit(name, tuple(v.number for v in values), kind, detail)
@@ -180,7 +184,7 @@ class Builder:
     def reduce(self, name: str, kind: str, x: SymbolLike, *others: Symbol) -> Symbol:
         """A reduction of a full value."""
         x = self.value(x)
-        if x.kind != "full":
+        if x.kind != FULL:
             raise ProgramError(f"[program] {name}: expected a full value, got a {x.kind} value.")
         return self.emit(name, (x.number, *(v.number for v in others)), kind)
 
@@ -220,7 +224,7 @@ def program(function: Callable[..., Any] | None = None, *, name: str | None = No
 
 
 def _traced(function: Callable[..., Any], name: str) -> Program:
-    kinds = {"Row": "row", "Scalar": "scalar"}
+    kinds = {"Row": ROW, "Scalar": SCALAR}
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         raise ProgramError(f"[program] {name}: the number of inputs must be fixed, not *args.")
@@ -228,7 +232,7 @@ def _traced(function: Callable[..., Any], name: str) -> Program:
         p.annotation if isinstance(p.annotation, str) else getattr(p.annotation, "__name__", "")
         for p in parameters
     ]
-    found = [kinds.get(word.rpartition(".")[2], "full") for word in words]
+    found = [kinds.get(word.rpartition(".")[2], FULL) for word in words]
     return trace(function, name, [p.name for p in parameters], found)
 
 
@@ -237,7 +241,7 @@ def trace(
 ) -> Program:
     """The program of a function of named values; their kinds are full where none is given."""
     builder = Builder()
-    values = [builder.input(kind) for kind in kinds or ("full",) * len(arguments)]
+    values = [builder.input(kind) for kind in kinds or (FULL,) * len(arguments)]
     token = _active.set(builder)
     try:
         results = function(*values)
@@ -286,17 +290,17 @@ def computed_like(x: Symbol, other: Symbol) -> Symbol:
 
 def constant(value: Number, dtype: Any) -> Symbol:
     """A number of a dtype."""
-    return _builder().emit("constant", (), "scalar", (value, computed_in(dtype_of(dtype))))
+    return _builder().emit("constant", (), SCALAR, (value, computed_in(dtype_of(dtype))))
 
 
 def row_index(dtype: Any = int64) -> Symbol:
     """The position of each element in its row: 0, 1, 2, ..."""
-    return _builder().emit("row_index", (), "full", dtype_of(dtype))
+    return _builder().emit("row_index", (), FULL, dtype_of(dtype))
 
 
 def row_size(dtype: Any = int64) -> Symbol:
     """The number of elements in a row."""
-    return _builder().emit("row_size", (), "scalar", dtype_of(dtype))
+    return _builder().emit("row_size", (), SCALAR, dtype_of(dtype))
 
 
 def as_number(x: Symbol) -> Symbol:
@@ -310,14 +314,14 @@ def random(seed: SymbolLike, offset: SymbolLike) -> Symbol:
     builder = _builder(seed, offset)
     words = [builder.value(word) for word in (seed, offset)]
     for word in words:
-        if word.kind != "scalar":
+        if word.kind != SCALAR:
             raise ProgramError(f"[program] random: expected scalars, got a {word.kind} value.")
-    return builder.emit("random", tuple(word.number for word in words), "full")
+    return builder.emit("random", tuple(word.number for word in words), FULL)
 
 
 def _reduction(name: str) -> Callable[[Symbol], Symbol]:
     assert name in ROW_REDUCTIONS or name == "column_sum"
-    kind = "column" if name == "column_sum" else "row"
+    kind = COLUMN if name == "column_sum" else ROW
 
     def reduction(x: Symbol) -> Symbol:
         return _builder(x).reduce(name, kind, x)
@@ -334,24 +338,24 @@ column_sum = _reduction("column_sum")
 
 def row_mean(x: Symbol) -> Symbol:
     """The mean of each row."""
-    count = x.builder.emit("row_size", (), "scalar", int64)
+    count = x.builder.emit("row_size", (), SCALAR, int64)
     return row_sum(x) / as_number(count)
 
 
 def gather(x: Symbol, index: Symbol) -> Symbol:
     """The element of each row at a position, a row value of an integer dtype; 0 outside of it."""
-    if index.kind not in ("scalar", "row"):
+    if index.kind not in (SCALAR, ROW):
         raise ProgramError(f"[program] gather: expected a row value as index, got {index.kind}.")
-    return _builder(x).reduce("gather", "row", x, index)
+    return _builder(x).reduce("gather", ROW, x, index)
 
 
 def add_at(x: Symbol, index: Symbol, amount: Symbol) -> Symbol:
     """x with a row value added at a position of each row, if it is in the row."""
-    if x.kind != "full":
+    if x.kind != FULL:
         raise ProgramError(f"[program] add_at: expected a full value, got a {x.kind} value.")
-    if index.kind not in ("scalar", "row") or amount.kind not in ("scalar", "row"):
+    if index.kind not in (SCALAR, ROW) or amount.kind not in (SCALAR, ROW):
         raise ProgramError("[program] add_at: expected row values as index and amount.")
-    return _builder(x).emit("add_at", (x.number, index.number, amount.number), "full")
+    return _builder(x).emit("add_at", (x.number, index.number, amount.number), FULL)
 
 
 def _unary(name: str) -> Callable[[Symbol], Symbol]:

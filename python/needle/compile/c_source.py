@@ -13,7 +13,15 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from ..backend.instructions import Instruction, TypedProgram, computed_in
+from ..backend.instructions import (
+    COLUMN,
+    FULL,
+    ROW,
+    SCALAR,
+    Instruction,
+    TypedProgram,
+    computed_in,
+)
 from ..dtype import float32, float64
 from ..ndarray.layout import Shape
 from .c_expressions import STORED, literal, loaded, rounded, suffix
@@ -56,7 +64,7 @@ class _Writer:
         self.columns = [n for n, i in enumerate(self.code) if i.name == "column_sum"]
         self.drawn = [n for n, i in enumerate(self.code) if i.name == "random"]
         self.row_length = DRAWN if space.is_flat else space.length  # elements of arrays
-        if "scalar" in typed.output_kinds:
+        if SCALAR in typed.output_kinds:
             raise NotRendered("an output is one number for the whole call")
         if any(self.dtypes[n] not in (float32, float64) for n in self.columns):
             raise NotRendered("columns of integers are summed")
@@ -68,7 +76,7 @@ class _Writer:
     def _widest(self) -> int:
         """Bytes of the widest type in the native machine's tiles; a seed is not in them."""
         both = zip(self.code, self.dtypes, strict=True)
-        found = (d for i, d in both if not self.drawn or i.kind != "scalar")
+        found = (d for i, d in both if not self.drawn or i.kind != SCALAR)
         return max(4, *(computed_in(d).itemsize for d in found))
 
     # What is computed when ------------------------------------------------------------------
@@ -87,7 +95,7 @@ class _Writer:
         self.kept = set(self.drawn)
         for n, i in enumerate(self.code):
             for k, a in enumerate(i.args):
-                if self.code[a].kind != "full":
+                if self.code[a].kind != FULL:
                     continue
                 reduced = i.is_row_reduction and k == 0 and not self._is_in_memory(a)
                 later = self.phase[n] > self.phase[a] and not self._is_at_hand(a)
@@ -128,7 +136,7 @@ class _Writer:
         self._pointers()
         self._arrays()
         for n, i in enumerate(self.code):
-            if i.kind == "scalar" and i.name not in ("constant", "store"):
+            if i.kind == SCALAR and i.name not in ("constant", "store"):
                 self.put(1, f"const {suffix(self.dtypes[n])} v{n} = {self._computed(n)};")
         if not space.is_flat:
             self._rows()
@@ -147,7 +155,7 @@ class _Writer:
     def _pointers(self) -> None:
         outs = len(self.typed.outputs)
         for k, dtype in enumerate(self.typed.outputs):
-            if self.typed.output_kinds[k] != "column":
+            if self.typed.output_kinds[k] != COLUMN:
                 self.put(1, f"{STORED[dtype]} *const out{k} = at[{k}];")
         for k, dtype in enumerate(self.typed.inputs):
             self.put(1, f"const {STORED[dtype]} *const in{k} = at[{outs + k}];")
@@ -194,7 +202,7 @@ class _Writer:
             self._reductions(phase)
         self._row_values(last + 1)
         for n, i in enumerate(self.code):
-            if i.name == "store" and i.kind == "row":
+            if i.name == "store" and i.kind == ROW:
                 value = rounded(self._value(i.args[0]), self.dtypes[i.args[0]], self.dtypes[n])
                 self.put(2, f"*y{i.detail} = {value};")
         if self.columns:
@@ -242,10 +250,10 @@ class _Writer:
                 if s != 0
             ]
             if k < outs:
-                if self.typed.output_kinds[k] != "column":
+                if self.typed.output_kinds[k] != COLUMN:
                     place = " + ".join([f"out{k}", *terms])
                     self.put(2, f"{STORED[self.typed.outputs[k]]} *const y{k} = {place};")
-            elif self.typed.input_kinds[k - outs] != "scalar":
+            elif self.typed.input_kinds[k - outs] != SCALAR:
                 number = k - outs
                 place = " + ".join([f"in{number}", *terms])
                 dtype = STORED[self.typed.inputs[number]]
@@ -254,7 +262,7 @@ class _Writer:
     def _row_values(self, phase: int) -> None:
         for n, i in enumerate(self.code):
             is_value = i.name != "store" and not i.is_row_reduction
-            if i.kind == "row" and is_value and self.phase[n] == phase:
+            if i.kind == ROW and is_value and self.phase[n] == phase:
                 self.put(2, f"const {suffix(self.dtypes[n])} v{n} = {self._computed(n)};")
 
     def _loop(self, phase: int) -> None:
@@ -287,7 +295,7 @@ class _Writer:
         for n, i in enumerate(self.code):
             if self.phase[n] != phase or i.is_row_reduction:
                 continue
-            is_computed = i.kind == "full" and not self._is_at_hand(n)
+            is_computed = i.kind == FULL and not self._is_at_hand(n)
             if is_computed or i.name == "column_sum" or n in self.kept.difference(self.drawn):
                 found.append(n)
         return found
@@ -297,7 +305,7 @@ class _Writer:
 
         def use(a: int) -> str:
             """A value in the loop; sources are read where they are first used."""
-            if self.code[a].kind != "full":
+            if self.code[a].kind != FULL:
                 return self._value(a)
             if a not in known:
                 known.add(a)
@@ -363,7 +371,7 @@ class _Writer:
     def _finish(self) -> None:
         self.put(0, f"void {self.name}_finish(void *const *at, const f64 *totals) {{")
         for n, i in enumerate(self.code):
-            if i.name == "store" and i.kind == "column":
+            if i.name == "store" and i.kind == COLUMN:
                 c, dtype = self.columns.index(i.args[0]), self.dtypes[n]
                 self.put(1, f"{STORED[dtype]} *const y{i.detail} = at[{i.detail}];")
                 self.put(1, f"for (i64 j = 0; j < {self.space.length}; ++j) {{")
@@ -384,7 +392,7 @@ class _Writer:
         """A scalar or row value from others of its kind."""
         i = self.code[n]
         if i.name == "load":
-            place = "in" if i.kind == "scalar" else "x"
+            place = "in" if i.kind == SCALAR else "x"
             return loaded(f"*{place}{i.detail}", self.dtypes[n])
         if i.name == "row_size":
             return str(self.space.length)

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 
+from ..backend.instructions import FULL
 from ..backend.program import Program, TypedProgram
 from ..dtype import float32
 from ..ndarray.layout import Shape, broadcast_shapes
@@ -78,7 +79,7 @@ def _joined(product: Node, node: Node) -> Node | None:
     if node.device is not product.device or len(places) != 1:
         return None
     place = places[0]
-    is_full = {"full"} == {typed.input_kinds[place], *typed.output_kinds}
+    is_full = {FULL} == {typed.input_kinds[place], *typed.output_kinds}
     shape = broadcast_shapes("run", *(x.shape for x in (*outs, *ins)))
     if not is_full or not typed.is_elementwise or math.prod(shape) != out.size:
         return None

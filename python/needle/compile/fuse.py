@@ -19,12 +19,13 @@ from operator import itemgetter
 from typing import Any
 
 from .. import _native
+from ..backend.instructions import COLUMN, FULL, ROW, SCALAR
 from ..backend.program import Builder, Program, ProgramError, Symbol
 from ..ndarray.layout import Shape, broadcast_shapes
 from .graph import FlatValue, Graph, Node, Operand
 from .groups import Group, is_any_between, kind_in, meet, over, update_latest
 from .passes import without_dead
-from .pieces import COLUMN, FULL, ROW, Piece, piece_of, typed_constant
+from .pieces import Piece, piece_of, typed_constant
 from .rules import constant_of
 from .spaces import Access, count_of
 from .split import split_reductions
@@ -241,7 +242,7 @@ def is_frozen(node: Node) -> bool:
 def _operand(entry: Access, steps: Shape, space: Shape, kind: str, outer: int) -> Operand:
     """An access as the operand of a call: size 1 where its kind has no elements."""
     spans = {
-        FULL: (True, True), ROW: (True, False), COLUMN: (False, True), "scalar": (False, False)
+        FULL: (True, True), ROW: (True, False), COLUMN: (False, True), SCALAR: (False, False)
     }[kind]  # fmt: skip
     shape = tuple(n if spans[i >= outer] else 1 for i, n in enumerate(space))
     return Operand(entry.value, shape, steps, entry.offset)
@@ -282,15 +283,15 @@ class _Writer:
     def _kind_of(self, entry: Any) -> str:
         """The narrowest kind that has all elements of an access."""
         if not isinstance(entry, Access):
-            return "scalar"
+            return SCALAR
         if entry.value in self.symbols:
             return self.symbols[entry.value].kind
         if not self._is_loaded(entry):
-            return "scalar"
+            return SCALAR
         inner = count_of(self.group.space, self.group.row) or 0
         outer = len(entry.steps) - inner
         if not any(entry.steps):
-            return "scalar"
+            return SCALAR
         return ROW if inner and not any(entry.steps[outer:]) else FULL
 
     def _symbol(self, entry: Any, kind: str) -> Any:

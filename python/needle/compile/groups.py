@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ..backend.instructions import FULL, ROW
 from ..ndarray.layout import Shape
 from .graph import FlatValue, Node
-from .pieces import FULL, ROW, Piece
+from .pieces import Piece
 from .spaces import Access, count_of, refinement, split
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..backend.instructions import COLUMN, FULL, ROW, SCALAR
 from ..backend.program import Builder, Symbol, apply, cast, random, where
 from ..dtype import DType, bool_, float32, float64, int32, int64
 from ..ndarray.layout import Shape, broadcast_shapes
 from .graph import Node, Operand
 from .spaces import Access, access, memory_order
 
-FULL, ROW, COLUMN = "full", "row", "column"
 # Types that programs compute in without rounding in between, as eager calls do.
 FUSED_TYPES = frozenset({float32, float64, int32, int64, bool_})
 ROW_REDUCTIONS = {"sum": "row_sum", "prod": "row_prod", "max": "row_max", "min": "row_min"}
@@ -162,10 +162,10 @@ def _run(node: Node) -> Piece | None:
         return None
     outer = [i for i in axes if i < len(shape) - inner]
     rest = [i for i in axes if i >= len(shape) - inner]
-    over = {FULL: axes, ROW: outer, COLUMN: rest, "scalar": []}
+    over = {FULL: axes, ROW: outer, COLUMN: rest, SCALAR: []}
     input_kinds = [k if has_rows and k == ROW else FULL for k in typed.input_kinds]
     output_kinds = [k if has_rows else FULL for k in typed.output_kinds]
-    if "scalar" in output_kinds:
+    if SCALAR in output_kinds:
         return None
     entries = [access(x, shape, over[k]) for x, k in zip(ins, input_kinds, strict=True)]
     outputs = [access(x, shape, over[k]) for x, k in zip(outs, output_kinds, strict=True)]
@@ -223,7 +223,7 @@ def spliced(builder: Builder, typed: Any, inputs: Inputs) -> Sequence[Symbol]:
 
 def typed_constant(builder: Builder, number: Any, dtype: DType) -> Symbol:
     """A number of a type."""
-    return builder.emit("constant", (), "scalar", (number, dtype))
+    return builder.emit("constant", (), SCALAR, (number, dtype))
 
 
 PIECES: dict[str, Callable[[Node], Piece | None]] = {

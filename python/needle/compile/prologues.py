@@ -13,6 +13,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from .._native import instruction_set
+from ..backend.instructions import FULL
 from ..backend.program import Symbol, TypedProgram, cast, program
 from ..dtype import float32
 from ..ndarray.layout import broadcast_shapes
@@ -141,7 +142,7 @@ def _program(node: Node, number: int, fusion: Fusion) -> Node | None:
         args = (typed, node.outs, node.ins, 0)
         return Node("run", args, node.outs, node.device, source=node.source)
     found = node if node.kernel == "run" else fusion.as_program(number, node)
-    if found is None or found.args[0].output_kinds != ("full",):
+    if found is None or found.args[0].output_kinds != (FULL,):
         return None
     typed = found.args[0]
     return found if typed.is_elementwise and not typed.is_random else None

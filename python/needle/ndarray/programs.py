@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _native
+from ..backend.instructions import COLUMN, FULL, ROW, SCALAR
 from ..backend.program import Program, ProgramError, TypedProgram
 from ..dtype import DType
 from . import layout
@@ -52,10 +53,10 @@ def _form_of_run(
     typed = program.for_dtypes(dtypes)
     kept = tuple([i for i in range(len(shape)) if i not in axes])
     by_kind = {
-        "full": shape,
-        "scalar": (),
-        "row": layout.reduced_shape(shape, axes, True),
-        "column": layout.reduced_shape(shape, kept, True),
+        FULL: shape,
+        SCALAR: (),
+        ROW: layout.reduced_shape(shape, axes, True),
+        COLUMN: layout.reduced_shape(shape, kept, True),
     }
     forms = [(by_kind[k], d) for k, d in zip(program.outputs, typed.outputs, strict=True)]
     if typed.is_random and axes and axes[0] != len(kept):

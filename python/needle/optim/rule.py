@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import Tensor
+from ..backend.instructions import FULL, SCALAR
 from ..backend.program import Program, Symbol, computed_like, trace
 from ..ndarray import layout
 from ..ndarray.array import NDArray, empty_like, strides_like
@@ -38,7 +39,7 @@ def rule_program(name: str, update: Update, state: Sequence[str], n_rates: int) 
         return (update(p, g, cells, rates), *cells.values())
 
     arguments = ["p", "g", *state, *(f"rate{i}" for i in range(n_rates))]
-    kinds = ["full"] * (2 + len(state)) + ["scalar"] * n_rates
+    kinds = [FULL] * (2 + len(state)) + [SCALAR] * n_rates
     return trace(rule, name, arguments, kinds)
 
 

@@ -1,7 +1,7 @@
 """Calls that may fail in the middle of a run: an index out of range, the user's Python.
 
-What a run writes before the last of them goes to memory that nobody has yet, so that a run which
-fails leaves tensors from outside as they were. What `x[i] = v` writes is in place all the same.
+Results that are written before the last such call go to new memory, so that a run that fails leaves
+tensors from outside unchanged. Only `x[i] = v` still writes in place.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def written_early(graph: Graph) -> set[FlatValue]:
 
 
 def _that_may_fail(graph: Graph) -> Iterator[int]:
-    """The positions of such calls; indices that an earlier call has looked at are right."""
+    """The positions of calls that may fail: not with indices that an earlier call has checked."""
     seen: set[Any] = set()
     for i, node in enumerate(graph.nodes):
         loop = loop_of(node)

@@ -282,16 +282,12 @@ class _Writer:
 
     def _kind_of(self, entry: Any) -> str:
         """The narrowest kind that has all elements of an access."""
-        if not isinstance(entry, Access):
-            return SCALAR
-        if entry.value in self.symbols:
+        if isinstance(entry, Access) and entry.value in self.symbols:
             return self.symbols[entry.value].kind
-        if not self._is_loaded(entry):
+        if not self._is_loaded(entry) or not any(entry.steps):
             return SCALAR
         inner = count_of(self.group.space, self.group.row) or 0
         outer = len(entry.steps) - inner
-        if not any(entry.steps):
-            return SCALAR
         return ROW if inner and not any(entry.steps[outer:]) else FULL
 
     def _symbol(self, entry: Any, kind: str) -> Any:

@@ -1,10 +1,10 @@
-"""Small calls that do not wait for each other, side by side on different threads.
+"""Small calls that are independent of each other, side by side on different threads.
 
 A small product gains little from two threads: they wait for each other, and move its operands from
-cache to cache. The gradients of its factors are two products which need nothing of each other: each
-is a *lane*, on a thread of its own, with the small calls that go on from it, until one needs both
-lanes, or until the next product. Which calls those are is read from the plan: what a lane writes is
-no memory that another one reads or writes.
+cache to cache. The gradients of its two factors are products that are independent of each other:
+each starts a *lane*, which runs on one thread, and continues with the small calls that depend on
+it, until a call depends on both lanes, or until the next product. Dependencies are read from the
+plan: no lane writes memory that another one reads or writes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .loops import LOOP
 from .memory import Plan
 from .show import flops
 
-MOST_WORK = 1 << 21  # operations of a call; larger ones use all threads alone
+MOST_WORK = 1 << 21  # operations of a call; larger calls use all threads
 MOST_ELEMENTS = 1 << 14  # of an operand
 ALONE = frozenset({PYTHON, LOOP})
 
-Bytes = tuple[int, int, int]  # a slot, and from where to where
+Bytes = tuple[int, int, int]  # a slot, first byte, end
 
 
 @dataclass
@@ -42,12 +42,12 @@ class Lane:
         self.work += flops(node)
 
     def meets(self, reads: list[Bytes], writes: list[Bytes]) -> bool:
-        """Would a call with these have to wait for one of the lane's?"""
+        """Would a call with these reads and writes depend on a call of the lane?"""
         return _overlap(self.writes, reads + writes) or _overlap(self.reads, writes)
 
 
 def sections(plan: Plan) -> list[list[list[int]]]:
-    """The numbers of the calls of each lane, for all places of a plan that have several."""
+    """The sections of a plan that have several lanes: for each lane, the numbers of its calls."""
     found: list[list[Lane]] = [[]]
     for number, node in enumerate(plan.nodes):
         if not is_small(node):
@@ -71,7 +71,7 @@ def sections(plan: Plan) -> list[list[list[int]]]:
 
 
 def is_small(node: Node) -> bool:
-    """Does one thread make the call about as fast as all of them?"""
+    """Does one thread run the call about as fast as all threads?"""
     sizes = (x.size for x in (*node.ins, *node.outs))
     return node.kernel not in ALONE and max(sizes) <= MOST_ELEMENTS and flops(node) <= MOST_WORK
 
@@ -81,7 +81,7 @@ def is_product(node: Node) -> bool:
 
 
 def _bytes(plan: Plan, operands: tuple[Operand, ...]) -> list[Bytes]:
-    """The memory of operands; that of a result which may replace state is the state's too."""
+    """The memory of operands. A result that may replace state also takes the state's memory."""
     values = [plan.roots[x.value] for x in operands]
     values += [plan.homes[value] for value in values if value in plan.homes]
     places = [(plan.places[value], value.nbytes) for value in values if value in plan.places]

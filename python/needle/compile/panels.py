@@ -1,13 +1,13 @@
 """Weights that a program only reads, kept in the order in which products read them.
 
-A product of some hundred rows copies its weights into panels of columns before it multiplies them,
-at every call. Where weights do not change from call to call, the panels are made once: then the
-product is a batch of products, one for each panel, which are read where they lie.
+A product of some hundred rows copies its weights into panels of columns at every call. If the
+weights do not change between calls, the panels are made once, and the product becomes a batch of
+products, one per panel, which reads the panels in place.
 
     (m, n) = (m, k) @ (k, n)    becomes    (n / 32, m, 32) = (m, k) @ (n / 32, k, 32)
 
-They are made anew when the weights have been written (`Buffer.version`), and shared by all programs
-that use the same weights.
+Panels are made again after the weights have been written (`Buffer.version`), and are shared by all
+programs that use the same weights.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _kept: WeakKeyDictionary[Any, dict[Any, tuple[int, Any]]] = WeakKeyDictionary()
 
 
 def panels(graph: Graph, fixed: dict[FlatValue, Any]) -> tuple[Graph, dict[FlatValue, Operand]]:
-    """The program with panels in the place of weights, and what each is made of. `fixed` has the
-    memory of state that the program does not change."""
+    """The program with panels in place of weights, and the weights that each panel is a copy of.
+    `fixed` has the memory of the state that the program does not change."""
     made_of: dict[FlatValue, Operand] = {}
     if any(node.kernel == PYTHON for node in graph.nodes):  # which may write anything
         return graph, made_of
@@ -59,7 +59,7 @@ def panels(graph: Graph, fixed: dict[FlatValue, Any]) -> tuple[Graph, dict[FlatV
 
 
 def _gains(node: Node) -> bool:
-    """A new matrix, with rows and weights as said above?"""
+    """Is it a product of float32 matrices, of a size that gains (see above)?"""
     if node.kernel != "matmul" or node.device is not cpu() or node.continues:
         return False
     out, a, weights = node.args
@@ -71,8 +71,8 @@ def _gains(node: Node) -> bool:
 
 
 def _is_private(memory: Any) -> bool:
-    """Is it known whenever somebody writes it? Memory that others can write has another version
-    each time that it is asked for."""
+    """Is every write to it noticed? The version of memory that other libraries can write differs
+    each time that it is read."""
     return memory is not None and memory.version == memory.version
 
 
@@ -80,7 +80,7 @@ def panels_of(weights: Operand, memory: Any) -> Any:
     """The memory of the panels of weights that lie in `memory`."""
     place = (weights.shape, weights.strides, weights.offset)
     known = _kept.setdefault(memory, {})
-    version = memory.version  # before the copy: what is written meanwhile has another one
+    version = memory.version  # read before the copy: a write during the copy changes it
     made_at, panels = known.get(place, (None, None))
     if made_at != version:
         (k, n), (row, column) = weights.shape, weights.strides

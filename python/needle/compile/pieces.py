@@ -1,7 +1,8 @@
-"""What fusion knows of a call: the space it runs over, how it accesses it, and what it computes.
+"""Pieces: calls as fusion sees them, with a space, how operands lie in it, and what is computed.
 
-A call is a *piece* if a tile program can do its work: elementwise functions, copies and casts, sums
-along rows (the innermost axes) or columns, and tile programs themselves.
+A call is a *piece* if a tile program can do its work: elementwise functions, copies and casts,
+reductions along rows (the innermost axes), sums down columns, and tile programs themselves. Its
+`emit` writes its instructions into the program of a group.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from ..ndarray.layout import Shape, broadcast_shapes
 from .graph import Node, Operand
 from .spaces import Access, access, memory_order
 
-# Types that programs compute in without rounding in between, as eager calls do.
+# Types that fused and eager calls compute alike. Others are rounded after every eager call.
 FUSED_TYPES = frozenset({float32, float64, int32, int64, bool_})
 ROW_REDUCTIONS = {"sum": "row_sum", "prod": "row_prod", "max": "row_max", "min": "row_min"}
-FEW_ROWS, SHORT = 16, 1 << 14  # fewer and longer rows are summed by many threads in `reduce`
+FEW_ROWS, SHORT = 16, 1 << 14  # fewer, longer rows stay calls of `reduce`, which splits each row
 
 Inputs = Sequence[Any]  # symbols, or Python numbers
 Emit = Callable[[Builder, Inputs], Sequence[Symbol]]
@@ -34,8 +35,8 @@ class Piece:
     node: Node
     space: Shape
     row: int  # elements of a row, if it has rows; else 0
-    inputs: list[Any]  # an Access over the space or its rows, or a Python number
-    input_kinds: list[str]  # of the space that each access is over
+    inputs: list[Any]  # Python numbers, and Accesses over the axes that their kind says
+    input_kinds: list[str]
     outputs: list[Access]
     output_kinds: list[str]
     emit: Emit
@@ -88,7 +89,7 @@ def _where(node: Node) -> Piece:
 
 
 def _copy(node: Node) -> Piece | None:
-    """A transposed copy goes by blocks, and a program by rows: it stays what it is."""
+    """Not a large transposed copy: the kernel `copy` works on blocks, and a program on rows."""
     out, a = node.args
     to = out.dtype
     steps = access(a, out.shape, memory_order(out)).steps
@@ -102,7 +103,7 @@ def _copy(node: Node) -> Piece | None:
 
 
 def _random_from(node: Node) -> Piece | None:
-    """Numbers that a program draws too."""
+    """Uniform float32 numbers, which programs can draw too."""
     name, out, counter = node.args
     if name != "uniform" or out.dtype is not float32:
         return None
@@ -179,9 +180,9 @@ def _run(node: Node) -> Piece | None:
 
 
 def writes_at_the_end(typed: Any, output: int) -> bool:
-    """Is a full output of a program with rows written when all reductions of the row are made, in
-    the last pass over it? Then it may be the very memory of an input: no pass reads it later."""
-    passes: list[int] = []  # over the row, that each instruction's value has to wait for
+    """Is a full output of a program with rows written in the last pass over the row, after all
+    reductions? Then it may share memory with an input, since no later pass reads the input."""
+    passes: list[int] = []  # how many passes over the row each instruction's value waits for
     for i in typed.instructions:
         before = max((passes[a] for a in i.args), default=0)
         passes.append(before + 1 if i.is_row_reduction else before)
@@ -192,7 +193,7 @@ def writes_at_the_end(typed: Any, output: int) -> bool:
 
 
 def spliced(builder: Builder, typed: Any, inputs: Inputs) -> Sequence[Symbol]:
-    """The instructions of a typed program, on other inputs; gives what it stores."""
+    """Emit the instructions of a typed program on other inputs; returns what it stores."""
     made: list[Any] = []
     stored: dict[int, Symbol] = {}
     for i, dtype in zip(typed.instructions, typed.dtypes, strict=True):
@@ -222,7 +223,7 @@ def spliced(builder: Builder, typed: Any, inputs: Inputs) -> Sequence[Symbol]:
 
 
 def typed_constant(builder: Builder, number: Any, dtype: DType) -> Symbol:
-    """A number of a type."""
+    """A number with a dtype."""
     return builder.emit("constant", (), SCALAR, (number, dtype))
 
 

@@ -1,9 +1,9 @@
-"""Iteration spaces: what calls on arrays of other shapes have in common.
+"""Iteration spaces: how calls on arrays of different shapes can share one loop.
 
-A space is a tuple of sizes, outermost in memory first and without sizes of 1. A strided view of its
-elements is a tuple of steps, one per size, and an offset. Sizes can be split further without
-changing what a view means, so two spaces fit together if they have a common refinement:
-(2048, 384) and (8, 256, 384) meet in (8, 256, 384).
+A space is a tuple of sizes, outermost in memory first, without sizes of 1. A strided view of its
+elements is a tuple of steps, one per size, and an offset. A size can be split into factors without
+changing what a view means, so two spaces fit together if they have a common refinement: that of
+(2048, 384) and (8, 256, 384) is (8, 256, 384).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .graph import FlatValue, Operand
 
 
 class Access(NamedTuple):
-    """How the elements of a space lie in a value."""
+    """Where the elements of a space are in a value: a step per axis, and an offset."""
 
     value: FlatValue
     steps: Shape
@@ -25,13 +25,13 @@ class Access(NamedTuple):
 
 
 def memory_order(x: Operand) -> list[int]:
-    """The axes of an operand that have more than one element, the longest steps first."""
+    """The axes of an operand that have more than one element, longest stride first."""
     axes = [i for i, n in enumerate(x.shape) if n != 1]
     return sorted(axes, key=lambda i: -abs(x.strides[i]))
 
 
 def access(x: Operand, shape: Shape, axes: Sequence[int]) -> Access:
-    """An operand that broadcasts to `shape`, over some of that shape's axes in an order."""
+    """The access of an operand, broadcast to `shape`, over some of that shape's axes in order."""
     missing = len(shape) - len(x.shape)
     steps = []
     for i in axes:
@@ -41,7 +41,11 @@ def access(x: Operand, shape: Shape, axes: Sequence[int]) -> Access:
 
 
 def refinement(a: Shape, b: Shape) -> Shape | None:
-    """The coarsest space that splits both, or None."""
+    """The coarsest common refinement of two spaces, or None.
+
+    >>> refinement((6, 4), (3, 8))
+    (3, 2, 4)
+    """
     if math.prod(a) != math.prod(b):
         return None
     cuts = sorted({*_cuts(a), *_cuts(b)})
@@ -56,7 +60,7 @@ def refinement(a: Shape, b: Shape) -> Shape | None:
 
 
 def _cuts(space: Shape) -> list[int]:
-    """The numbers of elements in the innermost axis, the innermost two, ..."""
+    """How many elements the innermost axis has, the innermost two, ..."""
     cuts = []
     total = 1
     for n in reversed(space):
@@ -66,7 +70,7 @@ def _cuts(space: Shape) -> list[int]:
 
 
 def split(steps: Shape, space: Shape, refined: Shape) -> Shape:
-    """The steps of a view when its space is split further."""
+    """The steps of a view of a space in a refinement of that space."""
     result: list[int] = []
     rest = list(refined)
     for n, step in zip(reversed(space), reversed(steps), strict=True):
@@ -79,7 +83,7 @@ def split(steps: Shape, space: Shape, refined: Shape) -> Shape:
 
 
 def count_of(space: Shape, elements: int) -> int | None:
-    """How many innermost axes have so many elements together; None if no number has."""
+    """How many innermost axes have `elements` elements together; None if no number of them has."""
     total, count = 1, 0
     for n in reversed(space):
         if total == elements:

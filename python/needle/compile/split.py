@@ -1,12 +1,12 @@
-"""Reductions of all elements, cut so that more of a graph can be one program.
+"""Reductions over all elements, split so that more of a graph can be fused.
 
-A long one is cut in two: rows first, then what the rows gave. A reduction of few long rows keeps
-all threads busy only as a kernel of its own, which reads its elements from memory. Cut into many
-rows, it can be a part of the program that computes them: Σ (a - b)² never stores a square.
+A long reduction is split into two: over rows, and over the results of the rows. Unsplit, only a
+kernel of its own would keep all threads busy, and it would read its elements from memory. Split, it
+can be part of the program that computes the elements: Σ (a - b)² never stores a square.
 
-A program of several is cut into one for each, if they read different inputs: then the one that
-reads less need not wait. How many class ids count is known before any loss, so that the gradient of
-a mean cross entropy is in one program with the losses.
+A program with several such results is split into one program per result if they read different
+inputs, so that a result that needs less is ready earlier: the number of class ids that count is
+known before any loss is, so the gradient of a mean cross entropy can be fused with the losses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..backend.program import Builder, TypedProgram
 from .graph import FlatValue, Graph, Node, Operand, whole
 from .pieces import FEW_ROWS, ROW_REDUCTIONS, SHORT, piece_of, spliced
 
-LEAST, MOST = 256, 1 << 14  # elements of a new row: work for a tile or more, for several threads
+LEAST, MOST = 256, 1 << 14  # elements of a new row: enough to fill a tile, enough rows to share
 
 
 def split_reductions(graph: Graph) -> Graph:
@@ -61,7 +61,8 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def _row_length(a: Operand) -> int | None:
-    """As many elements as make a row: they lie next to each other, and divide all."""
+    """The length of the longest row that divides the elements evenly; None if they are not
+    contiguous in memory, or if all such rows are too short."""
     most = min(MOST, a.size // FEW_ROWS)
     best = reach = 1
     for step, n in sorted((s, n) for s, n in zip(a.strides, a.shape, strict=True) if n != 1):
@@ -74,7 +75,8 @@ def _row_length(a: Operand) -> int | None:
 
 
 def _by_result(node: Node) -> list[Node] | None:
-    """A program for each result of one that reduces all elements, if not all read all inputs."""
+    """One program per result of a program that reduces all elements, if some do not read all of its
+    inputs."""
     if node.kernel != "run" or node.continues or any(out.size > 1 for out in node.outs):
         return None
     typed, outs, ins, inner = node.args

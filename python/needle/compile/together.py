@@ -1,19 +1,19 @@
-"""Equal programs on different memory as one call: the updates of all small parameters, for one.
+"""Calls of the same program on different memory as one call, such as all small parameter updates.
 
-Small kernels cost more to start than to run. `run_each` makes many calls of one elementwise program
-as a single parallel loop.
+Small kernels take longer to start than to run. `run_each` makes many calls of one elementwise
+program as a single parallel loop.
 """
 
 from __future__ import annotations
 
 from .graph import Graph, Node
 
-SMALL = 1 << 17  # elements; larger ones keep all threads busy alone, and need not wait
+SMALL = 1 << 17  # elements; a larger call keeps all threads busy by itself
 
 
 def together(graph: Graph) -> Graph:
-    """Small calls of one elementwise program whose results only the caller needs become one call,
-    where the last of them stands."""
+    """Small calls of one elementwise program whose results no other call reads become one call, at
+    the position of the last one."""
     read = {value for node in graph.nodes for value in node.reads()}
     batches: dict[object, list[Node]] = {}
     for node in graph.nodes:
@@ -30,7 +30,7 @@ def together(graph: Graph) -> Graph:
 
 
 def _is_small(node: Node) -> bool:
-    """Is it a program that goes element by element, over few of them?"""
+    """Is it an elementwise program over few elements?"""
     if node.kernel != "run" or node.continues or max(o.size for o in node.outs) > SMALL:
         return False
     return bool(node.args[0].is_elementwise)

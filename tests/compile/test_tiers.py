@@ -46,7 +46,7 @@ def training(mode, monkeypatch, steps=3):
 def test_built_kernels_train_the_same(folder, monkeypatch):
     losses, weights, _ = training("tile", monkeypatch)
     built_losses, built_weights, step = training("native", monkeypatch)
-    assert step.program._calls.built and list(folder.glob("*.so"))
+    assert step.program.calls.built and list(folder.glob("*.so"))
     np.testing.assert_allclose(losses, built_losses, rtol=1e-5)
     for a, b in zip(weights, built_weights, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
@@ -73,8 +73,8 @@ def test_what_is_hot_is_built_in_the_background_and_tried(folder, eager_to_build
     step = ndl.jit(lambda x: (x @ w).tanh() * 2)
     x = ndl.tensor(np.random.default_rng(0).standard_normal((64, 64)).astype("f4"))
     expected = step(x).numpy()
-    calls = step.program._calls
-    while calls._upgrade is not None:
+    calls = step.program.calls
+    while calls.upgrade is not None:
         np.testing.assert_array_equal(step(x).numpy(), expected)
         join_builds()
     assert calls.built
@@ -85,7 +85,7 @@ def test_swapping_changes_no_bit_of_a_training(folder, eager_to_build, monkeypat
     losses, weights, _ = training("tile", monkeypatch, steps=30)
     monkeypatch.setattr(threading.Thread, "start", threading.Thread.run)  # builds at once
     swapped_losses, swapped_weights, step = training("auto", monkeypatch, steps=30)
-    assert step.program._calls.built and step.program._calls._upgrade is None
+    assert step.program.calls.built and step.program.calls.upgrade is None
     assert losses == swapped_losses
     for a, b in zip(weights, swapped_weights, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -102,14 +102,14 @@ def test_what_is_swapped_in_keeps_bits_of_rows_side_by_side(folder, monkeypatch,
         monkeypatch.setattr(tiers.config, "JIT", mode)
         step = ndl.jit(lambda x: (nn.functional.softmax(x, 0), (x.T * 2).exp().sum(1), x.exp() * 2))
         found.append([t.numpy() for t in step(x)])
-    assert step.program._calls.built
+    assert step.program.calls.built
     for tile, native in zip(*found, strict=True):
         np.testing.assert_array_equal(tile, native)
 
 
 def test_short_programs_build_nothing(folder, monkeypatch):
     _, _, step = training("auto", monkeypatch, steps=5)
-    assert not step.program._calls.built and not folder.exists()
+    assert not step.program.calls.built and not folder.exists()
 
 
 def test_without_a_compiler(folder, monkeypatch):

@@ -94,7 +94,7 @@ def _check(program: Program) -> None:
 def _memory(program: Program) -> dict[FlatValue, Any]:
     """The weights: all memory that the program reads besides its arguments, by value."""
     found: dict[FlatValue, Any] = dict(program.graph.constants)
-    known = program._bind.known
+    known = program.binding.known
     for state, group in zip(program.trace.states, known.groups, strict=True):
         found[state.value] = known.arrays[group[0]]._handle
     found |= {v: panels_of(weights, found[weights.value]) for v, weights in program.panels.items()}

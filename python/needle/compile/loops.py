@@ -87,13 +87,6 @@ def _planned(graph: Graph, node: Node) -> Node:
 # Running -----------------------------------------------------------------------------------------
 
 
-def body_sequence(node: Node, record: Callable[[Plan], Any]) -> Any:
-    """The body's calls, recorded."""
-    loop = loop_of(node)
-    assert loop is not None
-    return record(loop.plan)
-
-
 def launch(node: Node, sequence: Any, array: Callable[[Operand], Any]) -> None:
     """Make the call on the CPU, on arrays in the places of operands."""
     loop, fixed, inits, xs, rings, ys, arena = node.args

@@ -1,4 +1,4 @@
-"""Compiled programs: the calls of a plan as one native sequence, and the memory around them."""
+"""Compiled programs: a trace goes through the passes, gets its memory, and becomes native calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Program:
     def __init__(self, trace: Trace, fused: bool = True):
         self.trace = trace
         self.used = 0  # the time of its last use, for cache.py
-        self._facts_seen = -1  # `facts.changes` when they last held
+        self._facts_seen = -1  # `facts.changes` when its facts last held
         self._names = trace.names if trace.names.names else None
         self._untold = [fact for fact in trace.facts.values() if not fact.is_told]
         self.stages = {"traced": trace.graph}
@@ -62,15 +62,15 @@ class Program:
             self.homes.append(_home(output))
             output.has_home = self.homes[-1] is not None
         self.plan = plan_memory(self.graph, self.homes)
-        self._bind = Binding(self.plan, trace, self.graph.constants, self.panels)
-        self._calls = compile_calls(self.plan)
+        self.binding = Binding(self.plan, trace, self.graph.constants, self.panels)
+        self.calls = compile_calls(self.plan)
 
     # Is it still right? ---------------------------------------------------------------------
 
     def holds(self) -> bool:
-        """Is everything that the trace took for granted still so?"""
+        """Does everything that the trace assumed still hold?"""
         trace = self.trace
-        if trace.escaped or not self._bind.known.hold():
+        if trace.escaped or not self.binding.known.hold():
             return False
         if self._names is not None and not self._names.hold():
             return False
@@ -93,16 +93,16 @@ class Program:
         return True
 
     def difference(self) -> str:
-        """What it took for granted and is not so any more, in words."""
+        """The first assumption that does not hold any more, in words."""
         if self.trace.escaped:
             return "a tensor that it made is still used outside"
-        found = self._bind.known.difference() or facts.difference(self.trace.facts)
+        found = self.binding.known.difference() or facts.difference(self.trace.facts)
         found = found or self.trace.names.difference()
         return found or "tensors from outside, their gradients or random generators have changed"
 
     def kernels(self) -> list[Kernel]:
         """The calls, described; those that run as C with their source."""
-        built = getattr(self._calls, "built", {})
+        built = getattr(self.calls, "built", {})
         kernels = [kernel_of(node) for node in self.plan.nodes]
         for node, kernel in zip(self.plan.nodes, kernels, strict=True):
             if id(node) in built:
@@ -113,32 +113,32 @@ class Program:
 
     def run(self, arguments: list[NDArray], originals: list[Any]) -> Any:
         """Call the program with arrays of the traced types; `originals` are what was passed."""
-        self._bind.check(originals)
-        buffers = self._bind.buffers(arguments)
+        self.binding.check(originals)
+        buffers = self.binding.buffers(arguments)
         try:
-            made = self._bind.outputs(buffers)
-            self._calls.run(buffers)
+            made = self.binding.outputs(buffers)
+            self.calls.run(buffers)
         except BaseException as error:
             self._failed(error)
             raise
-        return self._bind.deliver(made, originals)
+        return self.binding.deliver(made, originals)
 
     def profile(self, arguments: list[NDArray], originals: list[Any]) -> tuple[Any, list[float]]:
         """The same, and the seconds of each kernel."""
-        self._bind.check(originals)
-        buffers = self._bind.buffers(arguments)
+        self.binding.check(originals)
+        buffers = self.binding.buffers(arguments)
         try:
-            made = self._bind.outputs(buffers)
-            seconds: list[float] = self._calls.run_timed(buffers)
+            made = self.binding.outputs(buffers)
+            seconds: list[float] = self.calls.run_timed(buffers)
         except BaseException as error:
             self._failed(error)
             raise
-        return self._bind.deliver(made, originals), seconds
+        return self.binding.deliver(made, originals), seconds
 
     def _failed(self, error: BaseException) -> None:
-        """Say which call it was; the numbers that were drawn are drawn again."""
-        self._bind.rewind()
-        node = failed_node(self._calls, error)
+        """Undo the draws of a run that failed, and let its error name the call."""
+        self.binding.rewind()
+        node = failed_node(self.calls, error)
         if node is not None:
             name_call(error, node)
 
@@ -151,7 +151,7 @@ def _fixed_state(trace: Trace) -> dict[FlatValue, Any]:
 
 
 def _home(output: Output) -> Home | None:
-    """The memory that an output replaces, if it has its size and layout."""
+    """The memory that an output replaces, if both have the same size and layout."""
     if output.kind == MEMORY:
         return Home(output.target.value, must=True)
     state = output.state
@@ -167,7 +167,7 @@ def _home(output: Output) -> Home | None:
 
 
 def compile_calls(plan: Plan) -> Any:
-    """A native sequence if every call is for the CPU, else a loop over the devices' kernels."""
+    """A native sequence if every call is on cpu(), else a loop over the devices' kernels."""
     if all(node.device is cpu() for node in plan.nodes):
         return Tiered(plan, native_sequence)
     return Interpreted(plan)
@@ -180,7 +180,7 @@ def failed_node(calls: Any, error: BaseException) -> Node | None:
 
 
 def native_sequence(plan: Plan, built: dict[int, Built]) -> Recorded:
-    """The calls of a plan, recorded; `built` has those that run as C, by id of the node."""
+    """The calls of a plan, recorded; `built` has the nodes that run as C, by id."""
     sequence = Recorded()
     written = {plan.places[out.value].slot for node in plan.nodes for out in node.outs}
     for slot in range(plan.num_slots):
@@ -197,9 +197,9 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Recorded:
         return make_view(x.shape, x.strides, x.offset, x.dtype, cpu(), handle)
 
     bodies = sequence.bodies = {
-        id(node): loops.body_sequence(node, lambda body: native_sequence(body, {}))
+        id(node): native_sequence(loop.plan, {})
         for node in plan.nodes
-        if node.kernel == loops.LOOP
+        if (loop := loops.loop_of(node)) is not None
     }
     sequence.start()
     try:
@@ -222,7 +222,7 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Recorded:
 
 
 class Interpreted:
-    """The same interface as a Sequence, on any devices: memory of its own for each value."""
+    """The interface of a Sequence for any devices; every value gets memory of its own."""
 
     def __init__(self, plan: Plan):
         self.plan = plan

@@ -1,9 +1,9 @@
 """The second tier: tile programs of a compiled function, rendered to C and swapped in.
 
-A function starts on tile programs, which need no compiler. With NEEDLE_JIT=auto, once it has run
-for a while, the time of each kernel is taken; those that matter are built in the background, tried,
-and kept where they are faster; only such as give the same bits, so that results do not depend on
-when that happens. With NEEDLE_JIT=native all are built before the first run.
+A function starts with tile programs, which need no compiler. With NEEDLE_JIT=auto, its kernels are
+timed once it has run for a while. Those that matter are built in the background, if their C form
+gives the same bits (so that results do not depend on when this happens), then timed, and kept where
+they are faster. With NEEDLE_JIT=native all are built before the first run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from .c_space import NotRendered, Rendered, space_of
 from .graph import RUN_KERNELS, Node
 from .memory import Plan
 
-HOT_SECONDS = 1.0  # a function that ran for so long is worth a second of compiling
-SHARE = 0.005  # of a call's time; kernels that take less, with all that are alike, are not built
+HOT_SECONDS = 1.0  # a function that has run for this long is worth a second of compiling
+SHARE = 0.005  # of a call's time; kernels that take less, together with equal ones, are not built
 TRIALS = 5  # timed calls, of which the fastest counts
-MARGIN = 0.97  # of the time of a tile program: built kernels that take more are not used
+MARGIN = 0.97  # of the time of a tile program; a built kernel that takes more is not used
 
 
 class Recorded(Sequence):
-    """The calls of a plan; `nodes` has the node of each, `bodies` those of loops, by id."""
+    """The calls of a plan, recorded. `nodes` has the node of each call, `bodies` the bodies of
+    loops, by the id of the node."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +39,7 @@ class Recorded(Sequence):
         self.bodies: dict[int, Recorded] = {}
 
     def node_at(self, path: tuple[int, ...]) -> Node:
-        """The node of a call, or of a call in its body."""
+        """The node of a call, by its number; further numbers lead into the bodies of loops."""
         node = self.nodes[path[0]]
         return node if len(path) == 1 else self.bodies[id(node)].node_at(path[1:])
 
@@ -53,7 +54,8 @@ class RenderedCall(NamedTuple):
 
 
 class Built(NamedTuple):
-    """A node's calls, and the addresses of their functions and of what finishes them."""
+    """The calls of a node, and for each the addresses of its function and of the function that
+    finishes column sums (0: none)."""
 
     calls: list[RenderedCall]
     addresses: list[tuple[int, int]]
@@ -63,7 +65,7 @@ class Built(NamedTuple):
         return "\n".join(dict.fromkeys(call.rendered.source for call in self.calls))
 
     def launch(self, kernels: Any, array: Callable[[Any], Any]) -> None:
-        """Make the calls, on arrays in the places of operands."""
+        """Make the calls; `array` gives the array of an operand."""
         made = []
         for call, (run, finish) in zip(self.calls, self.addresses, strict=True):
             outs, ins = map(array, call.outs), map(array, call.ins)
@@ -96,9 +98,9 @@ def rendered_calls(node: Node, name: str) -> list[RenderedCall]:
 
 
 def build(nodes: list[Node], *, keep_bits: bool = False) -> dict[int, Built]:
-    """Build what can be built of these nodes (and gives the same bits, if asked for); by id."""
+    """Those of the nodes that can be built (and, with `keep_bits`, give the same bits), by id."""
     calls: dict[int, list[RenderedCall]] = {}  # by id of the node
-    names: dict[Any, str] = {}  # by kind: nodes that are alike are of one function
+    names: dict[Any, str] = {}  # by kind: equal nodes share a function
     for node in nodes:
         name = names.get(_kind(node), f"k{len(names)}")
         try:
@@ -128,7 +130,7 @@ def _addresses(library: Any, rendered: Rendered) -> tuple[int, int]:
 
 
 def _kind(node: Node) -> tuple[Any, ...]:
-    """What calls of one function have in common."""
+    """What nodes must have in common to share a function."""
     if node.kernel not in RUN_KERNELS:
         return (node.kernel,)
     return node.args[0], tuple((x.shape, x.strides) for x in (*node.outs, *node.ins))
@@ -138,43 +140,44 @@ def _kind(node: Node) -> tuple[Any, ...]:
 
 
 class Tiered:
-    """The calls of a plan as a native sequence, which gets faster with use."""
+    """The calls of a plan as a native sequence, which may be upgraded while it is in use."""
 
     def __init__(self, plan: Plan, record: Callable[[Plan, dict[int, Built]], Recorded]):
-        self._plan = plan
-        self._record = record
+        self.plan = plan
+        self.record = record
         self.built: dict[int, Built] = {}  # by id of the node: what is swapped in
         if config.JIT == "native":
             self.built = build(plan.nodes)
-        self._sequence = record(plan, self.built)
+        self.sequence = record(plan, self.built)
         has_programs = any(node.kernel in RUN_KERNELS for node in plan.nodes)
-        self._upgrade = Upgrade(self) if config.JIT == "auto" and has_programs else None
+        self.upgrade = Upgrade(self) if config.JIT == "auto" and has_programs else None
 
     def __len__(self) -> int:
-        return len(self._sequence)
+        return len(self.sequence)
 
     def run(self, buffers: list[Any]) -> None:
-        if self._upgrade is None:
-            self._sequence.run(buffers)
+        if self.upgrade is None:
+            self.sequence.run(buffers)
         else:
-            self._upgrade.run(buffers)
+            self.upgrade.run(buffers)
 
     def run_timed(self, buffers: list[Any]) -> list[float]:
-        return self._sequence.run_timed(buffers)
+        return self.sequence.run_timed(buffers)
 
     def node_at(self, path: tuple[int, ...]) -> Node:
         """The node of a call that has failed."""
-        return self._sequence.node_at(path)
+        return self.sequence.node_at(path)
 
     def use(self, built: dict[int, Built]) -> None:
-        """From now on, run these nodes built, and the others as tile programs."""
+        """From now on, run these nodes as built kernels, and the others as tile programs."""
         if built.keys() != self.built.keys():
-            self._sequence = self._record(self._plan, built)
+            self.sequence = self.record(self.plan, built)
             self.built = built
 
 
 class Upgrade:
-    """Watches a function become hot, has its kernels built, and keeps those that are faster."""
+    """Adds up the time of a function, and starts a trial when it is hot. One thread at a time runs
+    the trial; others just run the function."""
 
     def __init__(self, calls: Tiered):
         self._calls = calls
@@ -185,45 +188,43 @@ class Upgrade:
     def run(self, buffers: list[Any]) -> None:
         if self._trial is None or not self._busy.acquire(blocking=False):
             start = time.perf_counter()
-            self._calls._sequence.run(buffers)
+            self._calls.sequence.run(buffers)
             self._seconds += time.perf_counter() - start
             if self._seconds > HOT_SECONDS and self._trial is None:
                 self._trial = Trial(self._calls)
             return
         try:
             if not self._trial.run(buffers):
-                self._calls._upgrade = None  # settled
+                self._calls.upgrade = None  # done
         finally:
             self._busy.release()
 
 
 class Trial:
-    """Timed calls of both tiers, and the building in between."""
+    """Timed calls of tile programs, then the building, then timed calls of built kernels."""
 
     def __init__(self, calls: Tiered):
         self._calls = calls
         self._times: dict[str, list[list[float]]] = {"tile": [], "built": []}
-        self._candidates: dict[int, Built] = {}
-        self._candidate: Sequence | None = None
+        self._candidates: dict[int, Built] = {}  # by id of the node
+        self._sequence: Sequence | None = None  # with all candidates
         self._thread: threading.Thread | None = None
 
     def run(self, buffers: list[Any]) -> bool:
-        """Make a call; False when there is nothing left to find out."""
+        """Make a call; returns False when the trial is over."""
         if len(self._times["tile"]) < TRIALS:
-            self._times["tile"].append(self._calls._sequence.run_timed(buffers))
+            self._times["tile"].append(self._calls.sequence.run_timed(buffers))
             return True
         if self._thread is None:
             self._thread = threading.Thread(target=self._build, daemon=True, name="needle-build")
             self._thread.start()
-        if self._thread.is_alive():
-            self._calls._sequence.run(buffers)
-            return True
-        if not self._candidates:
-            self._calls._sequence.run(buffers)
-            return False
-        if self._candidate is None:
-            self._candidate = self._calls._record(self._calls._plan, self._candidates)
-        self._times["built"].append(self._candidate.run_timed(buffers))
+        is_building = self._thread.is_alive()
+        if is_building or not self._candidates:
+            self._calls.sequence.run(buffers)
+            return is_building
+        if self._sequence is None:
+            self._sequence = self._calls.record(self._calls.plan, self._candidates)
+        self._times["built"].append(self._sequence.run_timed(buffers))
         if len(self._times["built"]) < TRIALS:
             return True
         self._calls.use(self._faster())
@@ -233,21 +234,20 @@ class Trial:
         return [min(times) for times in zip(*self._times[tier], strict=True)]
 
     def _build(self) -> None:
-        """On a thread of its own: the compiler is another process."""
+        """Build the kernels that matter. Runs on a thread that waits for the compiler."""
         times = self._fastest("tile")
-        shares: dict[Any, float] = {}  # of kernels that are alike
-        nodes = self._calls._plan.nodes
+        shares: dict[Any, float] = {}  # the time of all equal nodes
+        nodes = self._calls.plan.nodes
         for node, seconds in zip(nodes, times, strict=True):
             shares[_kind(node)] = shares.get(_kind(node), 0.0) + seconds
         hot = [node for node in nodes if shares[_kind(node)] >= SHARE * sum(times)]
         try:
             self._candidates = build(hot, keep_bits=True)
         except (c_build.BuildError, OSError):
-            self._candidates = {}  # without a compiler or a cache, tile programs do
+            self._candidates = {}  # no compiler, or no cache: tile programs stay
 
     def _faster(self) -> dict[int, Built]:
-        both = zip(
-            self._calls._plan.nodes, self._fastest("tile"), self._fastest("built"), strict=True
-        )
-        won = {id(node) for node, tile, built in both if built < MARGIN * tile}
+        times = zip(self._fastest("tile"), self._fastest("built"), strict=True)
+        both = zip(self._calls.plan.nodes, times, strict=True)
+        won = {id(node) for node, (tile, built) in both if built < MARGIN * tile}
         return {key: built for key, built in self._candidates.items() if key in won}

@@ -1,8 +1,8 @@
-"""A trace for any size of one axis, from the traces at two sizes: the *probes*.
+"""A trace for any size of one axis, derived from the traces at two sizes: the *probes*.
 
-Every number of the trace (a size, a stride, a constant of a call) is slope * n + shift for size n,
-or a quotient of two such numbers, or does not depend on n; the two probes say which. What does
-not follow in this way raises `Varies`.
+Every number in a trace (a size, a stride, a constant of a call) either does not depend on the size
+n, or is slope * n + shift, or is a quotient of two such numbers. The two probes determine which;
+anything else raises `Varies`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from .state import State, data_of
 from .stored import assembled
 from .trace import Output, Trace
 
-# A prime and twice a prime: sizes that follow from them are told from others. One is even and their
-# difference is a prime, so that multiples of n // 2 and its kin have no whole slope.
+# A prime and twice a prime: numbers that depend on them are unlikely to occur otherwise. One is
+# even, and their difference is a prime, so that numbers such as n // 2 have no integer slope.
 PROBES = (1021, 2138)
 MOST_DENOMINATOR = 1 << 26  # of quotients
 
 
 class Varies(Exception):
-    """The program depends on the size in a way that no formula here has."""
+    """The trace depends on the size in a way that cannot be derived."""
 
 
 def _affine(a: int, b: int, n: int) -> int:
-    """What follows from a at the first probe and b at the second."""
-    a, b = int(a), int(b)  # no Sizes
+    """The integer for size n that is a at the first probe and b at the second."""
+    a, b = int(a), int(b)  # from Sizes
     slope, rest = divmod(b - a, PROBES[1] - PROBES[0])
     if rest:
         raise Varies(f"{a} and {b}")
@@ -46,7 +46,7 @@ def _affine(a: int, b: int, n: int) -> int:
 
 
 def _number(a: float, b: float, n: int) -> float:
-    """A float: unchanged, or a quotient of whole numbers that follow from n."""
+    """The float for size n: the same at both probes, or a quotient of integers that depend on n."""
     if a == b or (a != a and b != b):
         return a
     first, second = (Fraction(x).limit_denominator(MOST_DENOMINATOR) for x in (a, b))
@@ -58,13 +58,13 @@ def _number(a: float, b: float, n: int) -> float:
 
 
 class Blend:
-    """A trace for size n, from two others of the same structure."""
+    """The trace for size n, from two traces of the same structure."""
 
     def __init__(self, first: Trace, second: Trace, n: int):
         self.first, self.second, self.n = first, second, n
         self.values: dict[FlatValue, FlatValue] = {}
         self.states: dict[int, State] = {}
-        self.node: Node | None = None  # the call that is being made, for the error
+        self.node: Node | None = None  # the call that is being derived, for the error
 
     def whole(self, a: int, b: int) -> int:
         return _affine(a, b, self.n)
@@ -98,7 +98,7 @@ class Blend:
         return a
 
     def _program(self, a: TypedProgram, b: TypedProgram) -> TypedProgram:
-        """The same instructions, with constants that follow from the size."""
+        """The same instructions, with constants for this size."""
         fixed = [[(i.name, i.args, i.kind) for i in p.instructions] for p in (a, b)]
         if fixed[0] != fixed[1] or a.dtypes != b.dtypes:
             raise Varies(f"{a.program.name} has other instructions")
@@ -153,7 +153,7 @@ class Blend:
             made.inputs.append(value)
 
     def _constant(self, a: FlatValue, b: FlatValue) -> Any:
-        """The same elements, or one element as often as the size says."""
+        """The elements of both, or, if lengths differ, an arithmetic sequence for this size."""
         one, other = self.first.graph.constants[a], self.second.graph.constants[b]
         if one is other:
             return one
@@ -214,13 +214,13 @@ class Blend:
 
 
 def _elements(handle: Any, dtype: DType) -> Any:
-    """What a piece of memory holds, as NumPy stores it."""
+    """The elements in a piece of memory, as a NumPy array."""
     device = default_device()
     return np.asarray(from_device(make_view((handle.size,), (1,), 0, dtype, device, handle)))
 
 
 def _sequence(start: Any, size: int) -> Any:
-    """The numbers that go on as the first two do: all the same, or 0, 1, 2, ..."""
+    """An arithmetic sequence that starts with these two numbers, which may be equal."""
     step = start[1] - start[0] if start.dtype.kind in "iuf" else 0
     made = start[:1] + step * np.arange(size) if step else start[:1].repeat(size)
     return np.ascontiguousarray(made.astype(start.dtype))
@@ -238,7 +238,7 @@ def _starts_alike(a: Any, b: Any) -> bool:
 
 
 def _described(graph: Graph) -> tuple[list[str], list[FlatValue]]:
-    """Calls and results as text, with values in the order of their use, and those values."""
+    """Calls and results as text, with values numbered in order of use; and these values."""
     order: dict[FlatValue, int] = {}
 
     def seen(x: Any) -> Any:

@@ -1,9 +1,9 @@
 """The compiler's graph: kernel calls on values, in an order in which they may run.
 
 A `FlatValue` is a flat piece of memory that is written once. Kernels read and write it through
-`Operand`s, which are strided views: transposing, slicing and broadcasting are no calls. A kernel
-that writes a part of some memory, or adds to it, gives a new value that continues the former one
-(`Node.continues`); both then share memory.
+`Operand`s, which are strided views, so transposing, slicing and broadcasting need no calls. A
+kernel that writes only a part of some memory, or adds to it, makes a new value that *continues* the
+old one in the same memory (`Node.continues`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RUN_KERNELS = frozenset({"run", "run_each"})  # tile programs that run on their 
 PROGRAM_KERNELS = RUN_KERNELS | {"matmul_then", "matmul_of", "conv_then"}
 MATMUL_KERNELS = frozenset({"matmul", "matmul_then", "matmul_of"})
 RUN_C = "run_c"  # the kernel whose first argument is a C function of the user's
-INDEXING = frozenset({"gather", "scatter"})  # kernels that look at indices, which may be wrong
+INDEXING = frozenset({"gather", "scatter"})  # kernels that check indices, which may be wrong
 
 
 class FlatValue:
@@ -117,8 +117,8 @@ class Node:
     # The value that each output continues, None for new memory; empty if all outputs are new.
     continues: tuple[FlatValue | None, ...] = ()
     source: str = ""  # the user's line
-    words: tuple[Words, ...] = ()  # what an index out of range is told in, in turn
-    first: Node | None = None  # the call that was recorded first with the same indices
+    words: tuple[Words, ...] = ()  # how an index out of range is reported (ndarray/bounds.py)
+    first: Node | None = None  # an earlier call that was recorded with the same indices
 
     @cached_property
     def ins(self) -> tuple[Operand, ...]:
@@ -147,12 +147,12 @@ class Node:
         yield from self.formers
 
     def indices(self) -> tuple[Any, ...]:
-        """Of a call that looks at indices: those, and the sizes of the axes that they are for."""
+        """Of an INDEXING call: its indices, and the sizes of the axes that they index."""
         array, indices = self.args[1:3]
         return indices, array.shape[: len(indices)]
 
     def mapped(self, change: Callable[[Operand], Operand]) -> Node:
-        """The same call with other operands for reading."""
+        """The same call with other input operands."""
         outs = {id(out) for out in self.outs}
         args = map_operands(self.args, lambda x: x if id(x) in outs else change(x))
         return replace(self, args=args)
@@ -240,7 +240,7 @@ class Graph:
 
 
 class GraphError(Exception):
-    """The graph breaks a rule: a mistake of a pass, never of the user."""
+    """The graph breaks a rule: a bug in a pass, never a mistake of the user's."""
 
 
 def verify(graph: Graph) -> None:
@@ -257,7 +257,7 @@ def verify(graph: Graph) -> None:
                 raise GraphError(f"{out.value} is written twice, in: {node}")
             known.add(out.value)
         if node.continues and len(node.continues) != len(node.outs):
-            raise GraphError(f"it is not said which output continues what, in: {node}")
+            raise GraphError(f"`continues` must have one entry per output, in: {node}")
         for out, former in node.outs_and_formers():
             if former is not None and former.nbytes != out.value.nbytes:
                 raise GraphError(f"{former} has another size than what continues it, in: {node}")

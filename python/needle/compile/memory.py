@@ -1,8 +1,8 @@
 """Where values live: in one arena, reused by lifetime, or in memory from outside.
 
 Slot 0 is the arena; every value from outside that is used and every result has a slot of its own.
-A result that replaces state may be computed in the state's own memory (its *home*) if nothing reads
-the former elements afterwards.
+A result that replaces state may be computed in the state's memory (its *home*), if nothing reads
+the old elements afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .pieces import writes_at_the_end
 
 ALIGNMENT = 64
 ARENA = 0
-# Kernels whose output may be the very memory of an input, element by element.
+# Elementwise kernels, whose output may share memory with an input of the same layout.
 IN_PLACE = frozenset({"unary", "binary", "where", "copy"})
 
 
@@ -34,7 +34,7 @@ class Home(NamedTuple):
     """Memory from outside that a result replaces."""
 
     value: FlatValue
-    must: bool  # all who share it must see the result: no other memory will do
+    must: bool  # must the result be there, because other tensors share this memory?
 
 
 @dataclass
@@ -43,14 +43,14 @@ class Plan:
 
     nodes: list[Node] = field(default_factory=list)
     places: dict[FlatValue, Place] = field(default_factory=dict)
-    # Of each value the first one in its memory: itself, unless it continues another.
+    # The first value in the memory of each value: itself, unless it continues another one.
     roots: dict[FlatValue, FlatValue] = field(default_factory=dict)
     results: list[Operand] = field(default_factory=list)
     slots: dict[FlatValue, int] = field(default_factory=dict)  # of values from outside
     result_slots: list[int] = field(default_factory=list)
     homes: dict[FlatValue, FlatValue] = field(default_factory=dict)  # state that a root may replace
     arena_bytes: int = 0
-    # Of roots in the arena: the positions of the first and the last call.
+    # For each root in the arena, the positions of the first and the last call that use it.
     lifetimes: dict[FlatValue, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -145,7 +145,8 @@ def _with_result_copies(
 ) -> tuple[list[Node], list[Operand]]:
     """Results that cannot be computed where they belong are copied there at the end.
 
-    First what goes to new memory, then what replaces state: no copy reads what another one wrote.
+    Copies to new memory come first, then copies that replace state, so that none reads what another
+    one has written.
     """
     first = {roots[o.value]: i for i, n in reversed([*enumerate(nodes)]) for o in n.outs}
     last = last_reads(nodes, graph.results)
@@ -195,10 +196,10 @@ def _may_live_at(
 
 
 def may_overwrite(node: Node, out: Operand, value: FlatValue) -> bool:
-    """May an output of a call be in the memory of a value that it reads?
+    """May an output of a call be in the memory of a value that the call reads?
 
-    It may if the call goes element by element, or reads rows to their end before it writes them,
-    and meets both in the same order."""
+    It may if the call is elementwise, or reads each row completely before it writes it, and both
+    have the same layout."""
     if node.kernel in RUN_KERNELS:
         typed = node.args[0]
         if not typed.is_elementwise and not writes_at_the_end(typed, node.outs.index(out)):
@@ -237,7 +238,8 @@ def _assign_slots(plan: Plan, graph: Graph, homes: list[Home | None]) -> None:
 
 
 def _assign_arena(plan: Plan) -> None:
-    """Walk through the calls: memory is taken where a value is made and free after its last use."""
+    """Walk through the calls: a value takes memory where it is made, and frees it after its last
+    use."""
     ends: dict[FlatValue, int] = {}
     for i, node in enumerate(plan.nodes):
         for value in (*node.reads(), *(o.value for o in node.outs)):
@@ -270,7 +272,7 @@ def _assign_arena(plan: Plan) -> None:
 def _dies_here(
     plan: Plan, node: Node, out: Operand, i: int, ends: dict[FlatValue, int]
 ) -> FlatValue | None:
-    """An input in the arena that is not needed any more and that the output may overwrite."""
+    """An input in the arena that this call uses last, and that the output may overwrite."""
     if not out.is_whole():
         return None
     taken = [plan.places.get(plan.roots[o.value]) for o in node.outs]
@@ -289,7 +291,7 @@ def _dies_here(
 
 
 class Arena:
-    """Offsets in one piece of memory: the best fitting hole, else more at the end."""
+    """Allocates offsets in one piece of memory: the best fitting hole, else space at the end."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -43,7 +43,7 @@ def replaced(operand: Operand, by: dict[FlatValue, Operand]) -> Operand:
 
 
 def merged(graph: Graph) -> Graph:
-    """Equal calls on equal operands are made once. Memory that is written further is left alone."""
+    """Equal calls on equal operands are made once; values that are continued are left alone."""
     continued = graph.continued()
     seen: dict[Any, Node] = {}
     by: dict[FlatValue, Operand] = {}
@@ -64,7 +64,7 @@ def merged(graph: Graph) -> Graph:
 
 
 def _key(node: Node) -> Any:
-    """What two calls must share to be one: the sign of zero and the type of numbers count."""
+    """What two calls must have in common to be merged; 0 and -0 differ, and so do 1 and 1.0."""
     outs = {id(o) for o in node.outs}
 
     def without_outs(x: Operand) -> Any:
@@ -75,7 +75,7 @@ def _key(node: Node) -> Any:
 
 
 def applied_rules(graph: Graph) -> Graph:
-    """Every call rewritten by the first rule that fits it, until none does."""
+    """Every call rewritten by the first rule that applies to it, until none does."""
     continued = graph.continued()
     made: dict[FlatValue, Node] = {}
     by: dict[FlatValue, Operand] = {}
@@ -102,7 +102,8 @@ def _rewritten(node: Node, made: dict[FlatValue, Node]) -> Node:
 
 
 def _same_elements(node: Node, continued: set[FlatValue]) -> Operand | None:
-    """The memory that a copy repeats in the same order, if the copy is not written further."""
+    """The source of a copy with the same layout, if neither is continued: it can stand for the
+    copy."""
     if node.kernel != "copy" or node.continues:
         return None
     out, source = node.outs[0], node.ins[0]
@@ -133,7 +134,7 @@ def folded(graph: Graph) -> Graph:
         made = {out.value: kernels.empty(out.value.size, out.dtype) for out in node.outs}
         try:
             getattr(kernels, node.kernel)(*arrays_of(node, constants | made))
-        except IndexError:  # for the program to say, if it comes to this call
+        except IndexError:  # left to the program, which raises it if it gets there
             nodes.append(node)
             continue
         constants.update(made)

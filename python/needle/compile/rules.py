@@ -1,7 +1,7 @@
-"""Rules for single calls, as a table: kernel -> functions (node, how values were made) -> new node.
+"""Rewrite rules for single calls, as a table: kernel -> rules, which are tried in order.
 
-A rule gives the same elements in every bit, or None where it does not apply. So x + 0 stays: it
-turns -0 into 0.
+A rule takes a node and the nodes that made its inputs, and returns a simpler node, or None where it
+does not apply. Elements must stay the same in every bit, so x + 0 stays: it turns -0 into 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .graph import FlatValue, Node, Operand, map_operands
 Made = dict[FlatValue, Node]
 Rule = Callable[[Node, Made], Node | None]
 
-# x name c == x, for these c on the right; c name x == x, for these on the left.
+# For each function f the number c with f(x, c) == x, and the one with f(c, x) == x.
 RIGHT_IDENTITY: dict[str, Scalar] = {"multiply": 1, "divide": 1, "subtract": 0, "power": 1}
 LEFT_IDENTITY: dict[str, Scalar] = {"multiply": 1}
 
@@ -34,7 +34,7 @@ def constant_of(x: object, made: Made) -> Scalar | None:
 
 
 def as_copy(node: Node, source: Operand) -> Node | None:
-    """The copy that a call amounts to, if it only repeats `source`."""
+    """A call whose result equals `source`, as a copy of it; None if the copy would cast."""
     out = node.outs[0]
     if source.dtype is not out.dtype:
         return None
@@ -56,7 +56,7 @@ def binary_identity(node: Node, made: Made) -> Node | None:
 
 
 def binary_with_number(node: Node, made: Made) -> Node | None:
-    """x name (an array of one number) -> x name number, where the other side gives the shape"""
+    """f(x, an array filled with one number) -> f(x, number), and the same with sides exchanged"""
     name, out, a, b = node.args
     for x, other in ((a, b), (b, a)):
         if not (isinstance(x, Operand) and isinstance(other, Operand)):
@@ -70,7 +70,7 @@ def binary_with_number(node: Node, made: Made) -> Node | None:
 
 
 def _keeps(number: Scalar, x: Operand) -> bool:
-    """Is the number the same after it was rounded to the operand's type?"""
+    """Does the number stay the same when it is rounded to the operand's type?"""
     if x.dtype.is_floating:
         return x.dtype.itemsize >= 4
     return isinstance(number, int)
@@ -100,7 +100,7 @@ def subtraction(node: Node, made: Made) -> Node | None:
 
 
 def of_numbers(node: Node, made: Made) -> Node | None:
-    """f(an array of one number, ...) -> an array of one number"""
+    """f(arrays that are filled with one number each) -> an array filled with f of these numbers"""
     out = node.outs[0]
     numbers = [constant_of(x, made) for x in node.ins]
     if None in numbers or not node.ins or not out.is_whole():

@@ -1,8 +1,8 @@
 """The size of a dynamic axis as the user's Python sees it while a function is probed.
 
-A shape that user code reads has `Size`s in it: numbers that know how they follow from the size n.
-Adding and multiplying keeps that knowledge; comparing notes a condition that other sizes must meet
-too; anything else would make a plain number of the size, and raises.
+A shape that user code reads has `Size`s in it: integers that know how they depend on the size n.
+Sums and multiples of a Size are Sizes too. A comparison adds a guard, a condition that other sizes
+must meet in the same way. Anything else would turn the size into a plain number, and raises.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..autograd import Tensor
 from ..user_code import is_users
 from .errors import at_user_line
 
-NEAR = 16  # a size this close to a multiple of a probe's follows from it
+NEAR = 16  # a size this close to a multiple of the probe's size is taken to depend on it
 REMEDY = (
     "divide a tensor by the size instead (loss.sum() / x.shape[0]), or leave `dynamic` away, so "
     "that each size is traced"
@@ -26,7 +26,7 @@ REMEDY = (
 
 
 class Guard(NamedTuple):
-    """A comparison and how it came out: compare(slope * n + shift, other) is `result`."""
+    """A comparison and its outcome: compare(slope * n + shift, other) is `result`."""
 
     compare: Callable[[Any, Any], bool]
     slope: int
@@ -38,11 +38,11 @@ class Guard(NamedTuple):
         return self.compare(self.slope * n + self.shift, self.other) == self.result
 
 
-guards: set[Guard] = set()  # of the probe that runs; probes hold the lock of tracing
+guards: set[Guard] = set()  # of the probe that runs now: the lock of tracing allows only one
 
 
 def _is_user(depth: int = 2) -> bool:
-    """Is the code that asks outside of this package?"""
+    """Is the caller outside of this package?"""
     return is_users(sys._getframe(depth))
 
 
@@ -146,7 +146,7 @@ for _name in ("float", "int", "neg", "pos", "abs", "invert", "round"):
 
 
 def as_sizes(shape: tuple[int, ...], n: int) -> tuple[int, ...]:
-    """A shape with Sizes in the places that follow from n."""
+    """A shape with Sizes in place of the numbers that depend on n."""
 
     def seen(dim: int) -> int:
         slope = (int(dim) + NEAR) // n
@@ -158,7 +158,7 @@ def as_sizes(shape: tuple[int, ...], n: int) -> tuple[int, ...]:
 
 @contextmanager
 def seen_by_user(n: int) -> Iterator[None]:
-    """Shapes that this thread's user code reads have Sizes in them."""
+    """Within this context, shapes that user code reads in this thread have Sizes in them."""
     real: Any = Tensor.__dict__["shape"]
     thread = threading.get_ident()
     guards.clear()

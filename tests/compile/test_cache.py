@@ -8,7 +8,7 @@ import pytest
 
 import needle as ndl
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is traced for the")
+pytestmark = pytest.mark.filterwarnings("ignore:.*has been traced")
 x = ndl.tensor([1.0, 2.0])
 
 

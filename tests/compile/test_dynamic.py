@@ -156,7 +156,7 @@ def test_axes_must_agree():
     f = ndl.jit(lambda x, y: x.sum() + y.sum(), dynamic=0)
     with pytest.raises(ValueError, match=r"one size for all dynamic axes, got \[2, 3\]"):
         f(ndl.ones(2), ndl.ones(3))
-    with pytest.raises(ValueError, match="no parameter 'z'"):
+    with pytest.raises(ValueError, match=r"parameters of the function \(x\), got 'z'"):
         ndl.jit(lambda x: x, dynamic={"z": 0})
 
 
@@ -169,7 +169,7 @@ def test_axes_may_count_from_the_last(dynamic):
 
 
 def test_axes_that_an_array_does_not_have_are_refused():
-    with pytest.raises(ValueError, match="no axis 2 in an array of 2 axes"):
+    with pytest.raises(ValueError, match="got axis 2 for an array with 2 axes"):
         ndl.jit(lambda x: x, dynamic={"x": 2})(ndl.ones(3, 4))
     assert ndl.jit(lambda x, y: x * y, dynamic=-1)(ndl.ones(3), ndl.tensor(2.0)).shape == (3,)
 
@@ -231,6 +231,6 @@ def test_axes_that_are_none(axes):
 def test_a_loop_over_the_axis_is_named():
     f = ndl.jit(lambda x: sum(x[i] for i in range(x.shape[0])), dynamic=0)
     with pytest.raises(
-        ndl.TraceError, match=r"followed, in binary at .*test_dynamic.py:\d+: the num"
+        ndl.TraceError, match=r"derived, in binary at .*test_dynamic.py:\d+: the num"
     ):
         f(ndl.ones(4, 2))

@@ -138,7 +138,7 @@ CHANGES = {
     "a tensor from outside is float32(9,) instead of float32(8,)": lambda w, layers, n: setattr(
         w, "data", ndl.zeros(n)
     ),
-    "a tensor from outside lies otherwise in memory": lambda w, layers, n: setattr(
+    "a tensor from outside has another layout in memory": lambda w, layers, n: setattr(
         w, "data", ndl.zeros(20)[n : n + 2]
     ),
     "a tensor that it made is still used outside": lambda w, layers, n: setattr(w, "made", []),
@@ -160,7 +160,7 @@ def test_retracing_often_says_what_has_changed(why):
         for n in range(1, 10):
             CHANGES[why](w, layers, n)
             f(ndl.ones(1, 2))
-    assert str(caught[0].message).endswith(f"is traced for the 9th time: {why}.")
+    assert str(caught[0].message).endswith(f"has been traced 9 times: {why}.")
 
 
 def test_nested_functions_become_one_program():
@@ -322,8 +322,8 @@ try:
 except ValueError as error:
     print(error)
 """
-    assert "off by NEEDLE_JIT=off" in run_script(code, NEEDLE_JIT="off")
-    assert "off by NEEDLE_BACKEND=np" in run_script(code, NEEDLE_BACKEND="np")
+    assert "NEEDLE_JIT=off turns compiling off" in run_script(code, NEEDLE_JIT="off")
+    assert "NEEDLE_BACKEND=np turns compiling off" in run_script(code, NEEDLE_BACKEND="np")
 
 
 # Threads and processes ---------------------------------------------------------------------------

@@ -181,6 +181,6 @@ def test_the_warning_names_the_variable():
         for _ in range(9):
             k += 1
             f(x)
-    assert "the 9th time: k, which it uses from outside, is 9 instead of 8." in str(
+    assert "traced 9 times: k, which it uses from outside, is 9 instead of 8." in str(
         caught[0].message
     )

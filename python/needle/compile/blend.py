@@ -30,6 +30,7 @@ from .trace import Output, Trace
 # even, and their difference is a prime, so that numbers such as n // 2 have no integer slope.
 PROBES = (1021, 2138)
 MOST_DENOMINATOR = 1 << 26  # of quotients
+NUMPY_DEPENDS = "the elements of a NumPy array depend on the size"
 
 
 class Varies(Exception):
@@ -71,7 +72,7 @@ class Blend:
 
     def sizes(self, a: Any, b: Any) -> Any:
         if len(a) != len(b):
-            raise Varies("the number of axes changes")
+            raise Varies("the number of axes depends on the size")
         return tuple(map(self.whole, a, b))
 
     def operand(self, a: Operand, b: Operand) -> Operand:
@@ -85,7 +86,7 @@ class Blend:
             return self.operand(a, b)
         if isinstance(a, tuple):
             if len(a) != len(b):
-                raise Varies("the number of operands changes")
+                raise Varies("the number of operands depends on the size")
             return tuple(map(self.argument, a, b))
         if isinstance(a, TypedProgram):
             return a if a == b else self._program(a, b)
@@ -101,7 +102,7 @@ class Blend:
         """The same instructions, with constants for this size."""
         fixed = [[(i.name, i.args, i.kind) for i in p.instructions] for p in (a, b)]
         if fixed[0] != fixed[1] or a.dtypes != b.dtypes:
-            raise Varies(f"{a.program.name} has other instructions")
+            raise Varies(f"the instructions of {a.program.name} depend on the size")
         instructions = [
             replace(i, detail=self.argument(i.detail, j.detail))
             for i, j in zip(a.instructions, b.instructions, strict=True)
@@ -115,7 +116,7 @@ class Blend:
             both = itertools.zip_longest(first.nodes, second.nodes)
             apart = ((a, b) for a, b in both if not (a and b and a.source == b.source))
             self.node = next((a or b for a, b in apart), None)
-            raise Varies("the number of calls changes")
+            raise Varies("the number of calls depends on the size")
         for a, b in zip(first.inputs, second.inputs, strict=True):
             self._value(made, a, b)
             if a in first.constants:
@@ -123,7 +124,7 @@ class Blend:
         for one, other in zip(first.nodes, second.nodes, strict=True):
             self.node = one
             if one.kernel != other.kernel or len(one.outs) != len(other.outs):
-                raise Varies("other calls are made")
+                raise Varies("which calls are made depends on the size")
             for x, y in zip(one.outs, other.outs, strict=True):
                 self._value(made, x.value, y.value)
             outs = {id(x): self.operand(x, y) for x, y in zip(one.outs, other.outs, strict=True)}
@@ -144,7 +145,7 @@ class Blend:
 
     def _value(self, made: Graph, a: FlatValue, b: FlatValue) -> None:
         if a.dtype is not b.dtype or a.kind != b.kind or a.number != b.number:
-            raise Varies("values change their type")
+            raise Varies("the types of values depend on the size")
         value = FlatValue(a.number, self.whole(a.size, b.size), a.dtype, a.kind)
         self.values[a] = value
         if a in self.first.graph.names:
@@ -160,11 +161,11 @@ class Blend:
         found, theirs = _elements(one, a.dtype), _elements(other, a.dtype)
         if a.size == b.size:
             if found.tobytes() != theirs.tobytes():
-                raise Varies("an array of NumPy's changes with it")
+                raise Varies(NUMPY_DEPENDS)
             return one
         size = self.values[a].size
         if not (_is_sequence(found) and _is_sequence(theirs) and _starts_alike(found, theirs)):
-            raise Varies("an array of NumPy's changes with it")
+            raise Varies(NUMPY_DEPENDS)
         return default_device().mod.from_numpy(_sequence(found, size), a.dtype)
 
     def trace(self) -> Trace:
@@ -204,7 +205,7 @@ class Blend:
 
     def _output(self, a: Output, b: Output) -> Output:
         if a.kind != b.kind:
-            raise Varies("other results are given")
+            raise Varies("the results depend on the size")
         target = self.states.get(id(a.target), a.target)
         state = None if a.state is None else self.states[id(a.state)]
         return replace(a, target=target, operand=self.operand(a.operand, b.operand), state=state)

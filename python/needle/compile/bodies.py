@@ -1,5 +1,4 @@
-"""Parts of a traced function that may change nothing outside: the body of a loop, and functions of
-whose results some are chosen."""
+"""Parts of a traced function that must not change anything outside: loop bodies and branches."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ from .record import Handle, Recording
 
 
 class NotCompact(Exception):
-    """Steps that one body cannot stand for: they are made one after the other."""
+    """The steps of a loop cannot be one body: they are recorded one after the other."""
 
 
 class Watch:
-    """Notes what happens from now on to memory and tensors that were there before."""
+    """Notes changes to memory and tensors that are older than it."""
 
     def __init__(self, recording: Recording):
         self.recording = recording
@@ -27,7 +26,7 @@ class Watch:
         recording.is_in_body = True
 
     def stop(self) -> bool:
-        """Was something changed?"""
+        """Stop watching: was anything changed?"""
         recording, tracked = self.recording, self.recording.tracked
         recording.outside_writes, recording.body_start, recording.is_in_body = self._outer
         is_same = _is_same(tracked.assigned, self.assigned) and _is_same(tracked.grads, self.grads)
@@ -35,13 +34,13 @@ class Watch:
 
 
 def _is_same(now: dict[int, Any], before: dict[int, Any]) -> bool:
-    """The same assignments? Each made an entry of its own; arrays cannot be compared."""
+    """The same assignments? Each assignment makes a new entry, so identities are compared."""
     return now.keys() == before.keys() and all(now[key] is before[key] for key in now)
 
 
 class only_chosen:
-    """While functions run of whose results some are chosen: they run whatever the condition is, so
-    they may not change tensors from outside."""
+    """Within this context, branches run. All of them run whatever the condition is, and only their
+    results are chosen from, so they must not change tensors from outside."""
 
     def __init__(self, op: str, recording: Recording):
         self.op = op
@@ -53,14 +52,14 @@ class only_chosen:
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         if self.watch.stop() and kind is None:
             raise at_user_line(
-                f"[{self.op}] a function that is only chosen from changes a tensor from outside, "
-                "or its gradient; let it return the new value, and assign what comes out."
+                f"[{self.op}] one of the functions changes a tensor from outside, or its gradient, "
+                "and runs whatever the condition is; return the new value, and assign the result."
             )
 
 
 class body_of:
-    """While it lasts, calls are noted in a graph of their own. What happens to memory, tensors and
-    generators outside is undone, and NotCompact raised: such steps must be made one by one."""
+    """Within this context, calls are recorded in a graph of their own. If they change memory,
+    tensors or generators outside, these changes are undone and NotCompact is raised."""
 
     def __init__(self, recording: Recording):
         self.recording = recording

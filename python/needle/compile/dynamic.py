@@ -38,7 +38,11 @@ class Dynamic:
         if isinstance(axes, dict):
             unknown = [name for name in axes if name not in self.signature.parameters]
             if unknown:
-                raise ValueError(f"[jit] dynamic: there is no parameter {unknown[0]!r}.")
+                known = ", ".join(self.signature.parameters)
+                raise ValueError(
+                    f"[jit] expected dynamic to name parameters of the function ({known}), got "
+                    f"{unknown[0]!r}."
+                )
 
     def marks_and_size(
         self, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -65,7 +69,8 @@ class Dynamic:
         for (axis, ndim), mark in zip(named, marks, strict=True):
             if axis is not None and mark is None:
                 raise ValueError(
-                    f"[jit] dynamic: there is no axis {axis} in an array of {ndim} axes."
+                    f"[jit] expected dynamic to name an axis of the argument, got axis {axis} for "
+                    f"an array with {ndim} axes."
                 )
         return marks
 
@@ -119,12 +124,12 @@ class Family:
         self.memory: list[int] = []  # the same number for those that share it
         first, second = probes
         if first.host or second.host:
-            raise Varies("NumPy draws its random numbers (call ndl.manual_seed first)")
+            raise Varies("NumPy draws the random numbers (call ndl.manual_seed first)")
         if first.escaped or second.escaped:
-            raise Varies("tensors that are made inside outlive it")
+            raise Varies("a tensor that the function makes outlives the call")
         for one, other in zip(first.states, second.states, strict=True):
             if one.cells != other.cells:
-                raise Varies("other tensors are used")
+                raise Varies("the tensors that it uses from outside depend on the size")
             self.layouts += [layout_of(a) for a in one.arrays]
             self.memory += [id(one)] * len(one.arrays)
             one.release()
@@ -189,12 +194,12 @@ def family_of(
             blend = Blend(*family.probes, size)
             made = blend.trace().graph
             if not is_same_graph(made, (found or traced_for(size)).graph):
-                raise Varies(f"the calls for size {size} do not follow from those for others")
+                raise Varies(f"the calls for size {size} differ from those that were derived")
         return family
     except Varies as problem:
         node = None if blend is None else blend.node
         place = "" if node is None else f", in {node.kernel} at {node.source}"
         raise TraceError(
-            f"[jit] the program changes with the size of the dynamic axis in a way that cannot be "
-            f"followed{place}: {problem}; leave `dynamic` away, so that each size is traced."
+            f"[jit] programs for other sizes of the dynamic axis cannot be derived{place}: "
+            f"{problem}; leave `dynamic` out, so that each size is traced."
         ) from None

@@ -228,23 +228,25 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
     try:
         document = json.loads(metadata[KEY])
         if document["version"] != VERSION:
-            raise GraphError(f"it has version {document['version']!r}, expected {VERSION}")
+            raise GraphError(f"its version is {document['version']!r}, expected {VERSION}")
         graph, given = read_graph(document["program"])
         weights = {given[int(name[1:])]: tensor for name, tensor in tensors.items()}
         for value, tensor in weights.items():
             if tensor.shape != (value.size,) or tensor.dtype != value.dtype:
-                raise GraphError(f"the weight {value} has another size or dtype")
+                raise GraphError(f"the weight {value} does not have the program's size and dtype")
         document["takes"] = [None if n is None else given[n] for n in document["takes"]]
         missing = set(given) - set(weights) - set(document["takes"])
         if missing:
             raise GraphError(f"the weights {sorted(map(str, missing))} are missing")
         if _count_arrays(document["arguments"]) != len(document["takes"]):
-            raise GraphError("it takes other arrays than its arguments have")
+            raise GraphError("the numbers of its inputs and of its array arguments differ")
         return Exported(graph, weights, document)
     except Exception as error:  # whatever a damaged file leads to
         missing_key = isinstance(error, KeyError)
         problem = f"{error} is not in it" if missing_key else str(error) or type(error).__name__
-        raise ValueError(f"[load_exported] {path} is no exported program: {problem}.") from None
+        raise ValueError(
+            f"[load_exported] expected a file that ndl.export wrote, got {path}: {problem}."
+        ) from None
 
 
 def _count_arrays(nest: Any) -> int:

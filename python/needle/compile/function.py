@@ -284,7 +284,7 @@ class Jitted:
         else:
             why = f"its arguments differ: {_difference(key, self._last_key)}"
         name = getattr(self._function, "__qualname__", "function")
-        message = f"[jit] {name} is traced for the {self._misses}th time: {why}."
+        message = f"[jit] {name} has been traced {self._misses} times: {why}."
         warnings.warn(message, RuntimeWarning, stacklevel=5)
 
     def cache_info(self) -> CacheInfo:
@@ -326,7 +326,9 @@ class Jitted:
         """The program of the last call."""
         if self._last is None and not ENABLED:
             setting = "NEEDLE_JIT=off" if config.JIT == "off" else "NEEDLE_BACKEND=np"
-            raise ValueError(f"[jit] nothing is compiled: it is turned off by {setting}.")
+            raise ValueError(
+                f"[jit] expected a compiled function, but {setting} turns compiling off; unset it."
+            )
         if self._last is None:
             raise ValueError("[jit] call the function first: it is compiled when it is called.")
         return self._last

@@ -78,5 +78,5 @@ class Known:
                 kinds = [f"{layout.dtype}{layout.shape}" for layout in (now, before)]
                 return f"a tensor from outside is {' instead of '.join(kinds)}"
             if now != before:
-                return "a tensor from outside lies otherwise in memory"
+                return "a tensor from outside has another layout in memory"
         return None

@@ -20,7 +20,7 @@ from .errors import at_user_line
 
 NEAR = 16  # a size this close to a multiple of the probe's size is taken to depend on it
 REMEDY = (
-    "divide a tensor by the size instead (loss.sum() / x.shape[0]), or leave `dynamic` away, so "
+    "divide a tensor by the size instead (loss.sum() / x.shape[0]), or leave `dynamic` out, so "
     "that each size is traced"
 )
 

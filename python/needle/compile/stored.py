@@ -165,7 +165,7 @@ def _read(json: Json) -> tuple[Graph, list[FlatValue]]:
     def operand(x: Json) -> Operand:
         shape, strides = tuple(map(_whole, x["shape"])), tuple(map(int, x["strides"]))
         if len(shape) != len(strides):
-            raise ValueError("a shape and strides of other lengths")
+            raise ValueError("a shape and strides of different lengths")
         return Operand(values[_whole(x["of"])], shape, strides, _whole(x["at"]))
 
     for call in json["calls"]:
@@ -207,7 +207,7 @@ def _read_loop(json: Json) -> Loop:
     verify(body)
     carried, xs, fixed = map(_whole, json["given"])
     if carried + xs + fixed != len(given) or json["steps"] == 0:
-        raise ValueError("a loop without steps, or with other values than its body is given")
+        raise ValueError("a loop without steps, or with inputs that are not those of its body")
     return Loop(
         body,
         carried=tuple(given[:carried]),

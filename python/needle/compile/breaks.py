@@ -1,8 +1,8 @@
-"""Operators that the recorder cannot follow: the user's own, whose `compute` needs elements.
+"""Breaks: operators of the user's whose `compute` needs elements, and so cannot be recorded.
 
-Such an operator runs as Python in the middle of the program, a *break*: the call is a node like any
-other, and the tracer says once where it is. The shape of its result is found by calling it once
-with ones.
+Such an operator runs as Python in the middle of the program. The call is a node like any other, and
+a warning says where it is when the function is traced. The shape of its result is found by calling
+`compute` once with ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Break:
         return self.name
 
     def run(self, outs: tuple[NDArray, ...], ins: tuple[NDArray, ...]) -> None:
-        """Compute, and put the results where they belong."""
+        """Compute, and copy the results into `outs`."""
         found = type(self.op).compute(self.op, *ins)
         for out, array in zip(outs, _listed(found), strict=True):
             if array.shape != out.shape or array.dtype is not out.dtype:
@@ -71,7 +71,7 @@ def launch(node: Node, array: Callable[[Any], Any]) -> None:
 
 @contextmanager
 def breaking(recording: Recording) -> Iterator[None]:
-    """While it lasts, this thread's operators from outside of the package may be breaks."""
+    """Within this context, this thread's operators from outside of the package may be breaks."""
     real: Any = Value.__dict__["make_from_op"]
     thread = threading.get_ident()
 
@@ -94,7 +94,7 @@ def breaking(recording: Recording) -> Iterator[None]:
 
 
 def _compute(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> Any:
-    """What compute records; if it needs elements, a break."""
+    """The result of compute, recorded; a break if compute needs elements."""
     calls = len(recording.graph.nodes)
     try:
         return type(op).compute(op, *arrays)
@@ -128,8 +128,8 @@ def _recorded(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> list
 
 
 def _example(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> tuple[Any, ...]:
-    """What compute gives for ones, computed now."""
-    thread, recording.thread = recording.thread, -1  # for a moment nobody records
+    """The results of compute for inputs of ones, computed now."""
+    thread, recording.thread = recording.thread, -1  # nothing is recorded until it is reset
     try:
         ones = []
         for a in arrays:

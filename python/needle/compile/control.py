@@ -1,8 +1,9 @@
 """Control flow on tensors that works in eager mode and inside compiled functions.
 
-In eager mode these are Python's own `if`, `for` and `while`. In a compiled function they become
-calls of fixed number: both branches and a choice, steps one after the other, steps that stop
-counting. All of them can be differentiated in both modes.
+In eager mode these are Python's own `if`, `for` and `while`. A compiled function makes a fixed list
+of calls, so there `cond` computes both branches and chooses, `scan` is one call for all steps, and
+`while_loop` makes all of its steps and ignores those after the condition has become false. All of
+them can be differentiated in both modes.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ def cond(
 
 
 def _recording() -> Any:
-    """What this thread's calls are noted in."""
+    """Where this thread's calls are recorded."""
     return random.recording.recorder
 
 
 def _truth(op: str, condition: Any) -> Any:
-    """A condition; if it is a tensor, a 0-d one of bool: is its one element other than 0?"""
+    """A condition; a tensor of one element becomes a 0-d bool tensor: is the element not zero?"""
     if not isinstance(condition, Tensor):
         return condition
     if condition.size != 1:
@@ -77,7 +78,7 @@ def _chosen(op: str, condition: Tensor, new: Tree, old: Tree) -> Tree:
 
 
 def _choice(condition: Tensor, a: Any, b: Any) -> Any:
-    """a or b; what is the same in both cases stays a Python value."""
+    """a where the condition holds, else b; a Python value that is the same in both stays one."""
     is_same = a is b or (type(a) is type(b) and isinstance(a, PLAIN) and a == b)
     return a if is_same else where(condition, a, b)
 
@@ -91,10 +92,10 @@ def scan(
 ) -> tuple[Tree, Tree]:
     """Steps along the first axis of xs: carry, y = f(carry, x); the last carry and the stacked y.
 
-    xs may be None, with a length; with `reverse` the last element comes first. In a compiled
+    xs may be None if a length is given; with `reverse` the last element comes first. In a compiled
     function f is traced once, and all steps are one call, whose gradient computes each step again.
-    Steps that change something outside (draw random numbers, assign to tensors) or that change the
-    carry's types are made one after the other.
+    If f has effects outside (draws random numbers, assigns to tensors) or changes the types of the
+    carry, it is traced once per step instead.
 
     >>> total, sums = ndl.scan(lambda s, x: (s + x, s + x), ndl.tensor(0.0), ndl.arange(1, 5))
     >>> total.item(), sums.tolist()

@@ -1,4 +1,4 @@
-"""Errors of traced functions, which name the line of the user's program."""
+"""Errors of traced and compiled functions, which name the line of the user's program."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ class TraceError(TypeError):
     """A function that cannot be compiled as it is: its Python depends on tensors' elements."""
 
 
-# Files of this package whose functions ask for elements, and what to do instead.
+# Files of this package whose functions read elements, and what to do instead.
 REMEDIES = {
     "optim/schedule.py": "call the scheduler's step between calls of the compiled function, which "
-    "reads the learning rate anew",
+    "reads the learning rate in every call",
 }
-
-
-# Functions of this package that ask for elements to show them.
+# Methods that read elements to print them.
 SHOWING = ("__repr__", "__str__", "__format__")
 PRINT_LATER = "return it, and print it after the call"
 
 
 def needs_data(what: str, remedy: str) -> TraceError:
-    """The error for Python that asks for elements which are not computed yet."""
+    """The error for Python code that reads elements which are not computed yet."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_users(frame):
         remedy = REMEDIES.get(frame.f_code.co_filename.removeprefix(PACKAGE), remedy)
@@ -45,10 +43,10 @@ def at_user_line(message: str) -> TraceError:
 
 
 def name_call(error: BaseException, node: Node) -> None:
-    """Let the error of a call in a program say what eager mode says, and the line of the call.
+    """Let the error of a call in a program say what eager mode says, and name the user's line.
 
-    Of calls with the same indices, eager mode fails in the first, which may not be in the program:
-    the gradient of a sum needs no elements."""
+    Of several calls with the same indices, eager mode fails in the first. The program may not have
+    that call any more: the gradient of a sum, for one, does not need its elements."""
     node = node.first or node
     place = f"\n  {line_at(node.source)}" if node.source else ""
     if say(error, *node.words, lambda text, _: text + place):

@@ -1,8 +1,9 @@
 """Loops in graphs: one call whose body, a graph of its own, runs once per step.
 
-The body's inputs are *carried* values (what the step before gave; at first, the initial ones), an
-element of each `x`, and values from outside that stay the same. Its results are the carried values
-for the next step and an element of each `y`. Carried values alternate between two places.
+The inputs of the body are *carried* values (results of the step before, initial values in the first
+step), an element of each `x`, and *fixed* values from outside. Its results are the carried values
+for the next step and an element of each `y`. A carried value alternates between two places in
+memory, its *ring*.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Pass = Callable[[Graph], Graph]
 
 @dataclass(eq=False)
 class Loop:
-    """The body of a loop, and what its inputs are. Results: carried ones first, then ys."""
+    """The body of a loop, and what each of its inputs is. Its results: carried values, then ys."""
 
     body: Graph
     carried: tuple[FlatValue, ...]
@@ -45,7 +46,7 @@ def loop_of(node: Node) -> Loop | None:
 
 
 def with_bodies(a_pass: Pass) -> Pass:
-    """A pass that goes through the bodies of loops too."""
+    """A pass that is applied to the bodies of loops too."""
 
     def everywhere(graph: Graph) -> Graph:
         graph = a_pass(graph)
@@ -63,8 +64,8 @@ def _mapped_body(node: Node, a_pass: Pass) -> Node:
 
 
 def planned(graph: Graph) -> Graph:
-    """Every loop with a plan for its body's memory, and operands for what the body needs: constants
-    of its own, and an arena."""
+    """Give every loop a plan of its body's memory, and operands for the constants and the arena
+    that the body needs."""
     nodes = [node if loop_of(node) is None else _planned(graph, node) for node in graph.nodes]
     return graph.with_nodes(nodes)
 
@@ -88,7 +89,7 @@ def _planned(graph: Graph, node: Node) -> Node:
 
 
 def launch(node: Node, sequence: Any, array: Callable[[Operand], Any]) -> None:
-    """Make the call on the CPU, on arrays in the places of operands."""
+    """Make the call on the CPU; `array` gives the array of an operand."""
     loop, fixed, inits, xs, rings, ys, arena = node.args
     outs, ins = (*rings, *ys, arena), (*fixed, *inits, *xs)
     number = {id(x): k for k, x in enumerate((*outs, *ins))}
@@ -116,7 +117,8 @@ def launch(node: Node, sequence: Any, array: Callable[[Operand], Any]) -> None:
 def interpret(
     node: Node, run: Callable[[Plan, list[Any]], None], arguments: tuple[Any, ...]
 ) -> None:
-    """The same on any device: elements are copied to memory of their own and back."""
+    """Make the call on any device: the inputs and results of a step are copied to new memory and
+    back."""
     loop, fixed, inits, xs, rings, ys, _ = arguments
     plan, mod = loop.plan, node.device.mod
 
@@ -158,7 +160,7 @@ def body_text(node: Node) -> str:
 
 
 def captured(body: Graph, own: set[FlatValue]) -> list[FlatValue]:
-    """The values that a body reads without making them or being given them; constants apart."""
+    """The values that a body reads, but neither computes nor has as inputs; without constants."""
     made = {out.value for node in body.nodes for out in node.outs} | own
     found: dict[FlatValue, None] = {}
     for node in body.nodes:

@@ -1,7 +1,8 @@
-"""`scan` in a traced function as one loop of the graph; its gradient is another one.
+"""`scan` in a traced function as one loop of the graph; its gradient is another loop.
 
-The body is traced once. Backward runs the steps in reverse: each computes its step again from the
-carried values, which forward keeps, and adds up the adjoints of what the body uses from outside.
+The body is traced once. The backward loop runs the steps in reverse: each computes the step again
+from the carried values before it, which forward keeps, and adds to the adjoints of what the body
+uses from outside.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ Step = Callable[[Any, Any], tuple[Any, Any]]
 class Scan(TensorTupleOp):
     """carried, ys = all steps of a loop; the inputs are initial values, xs, and what it captures"""
 
-    def __init__(self, loop: Body, kept: list[int]):
-        self.loop = loop
-        self.kept = kept  # the positions of outputs that have a gradient
+    def __init__(self, body: Body, kept: list[int]):
+        self.body = body
+        self.kept = kept  # the positions of the outputs that have a gradient
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
-        return self.loop.pull(self.kept, out_grad.tuple(), node)
+        return self.body.pull(self.kept, out_grad.tuple(), node)
 
 
 def compact_scan(f: Step, init: Any, xs: Any, steps: int, reverse: bool) -> tuple[Any, Any]:
@@ -47,17 +48,20 @@ def compact_scan(f: Step, init: Any, xs: Any, steps: int, reverse: bool) -> tupl
 
 
 class Body:
-    """A step as a graph, and the function that it was traced from."""
+    """The step function of a scan: traced as a graph for forward, called again in backward."""
 
     def __init__(self, f: Step, init: Any, xs: Any, steps: int, reverse: bool):
         self.f, self.steps, self.reverse = f, steps, reverse
-        self.init, self.xs = init, xs
+        self.init, self.xs = init, xs  # nested
         self.inits: list[Tensor] = leaves(init)
         self.given = _tensors(xs)
+        self.outside: list[FlatValue] = []  # the values that the body uses from outside
+        self.befores: list[Any] = []  # the carried values before every step, stacked: for backward
 
     # Forward --------------------------------------------------------------------------------
 
     def run(self) -> tuple[Any, Any]:
+        """Trace one step, and record all steps as one call; returns the last carry and the ys."""
         recording: Any = random.recording.recorder
         wants = is_grad_enabled()
         with body_of(recording) as body:
@@ -86,6 +90,7 @@ class Body:
         return with_leaves(out, made[:count]), ys
 
     def call(self, carry: Sequence[Tensor], elements: Sequence[Tensor]) -> tuple[Any, Any]:
+        """One step, on the leaves of the carry and the tensors among those of x."""
         rest = iter(elements)
         chosen = [next(rest) if isinstance(x, Tensor) else x for x in leaves(self.xs)]
         return self.f(with_leaves(self.init, carry), with_leaves(self.xs, chosen))
@@ -98,6 +103,7 @@ class Body:
             raise NotCompact("carried values change their type")
 
     def _loop(self, body: Graph, carry: list[Tensor], elements: list[Tensor]) -> Loop:
+        """The traced body as a loop: values from outside become inputs of the body."""
         carried, xs = ([_value_of(x) for x in side] for side in (carry, elements))
         self.outside = captured(body, {*carried, *xs})
         fixed = []
@@ -115,7 +121,8 @@ class Body:
         return Loop(body, tuple(carried), tuple(xs), tuple(fixed), self.steps, self.reverse)
 
     def _record(self, recording: Recording, loop: Loop, results: list[Tensor]) -> list[NDArray]:
-        """Note the call; gives the last carried values and all elements of the others."""
+        """Add the call to the graph; returns the last carried values, and all elements of the other
+        results."""
         graph, count = recording.graph, len(self.inits)
         device = self.inits[0].device if self.inits else self.given[0].device
         inits = tuple(recording.in_c_order(x.realize_cached_data()) for x in self.inits)
@@ -131,13 +138,14 @@ class Body:
         for k, out in enumerate(outs):
             handle = Handle(out.value.size, out.dtype, out.value)
             shape = out.shape[1:] if k < count else out.shape
+            # A carried value alternates between two places: where the last step has written it.
             place = (self.steps - 1) % 2 * (out.value.size // 2) if k < count else 0
             strides = compact_strides(shape)
             made.append(make_view(shape, strides, place, out.dtype, device, handle))
         return [Tensor.make_const(a) for a in made]
 
     def _node(self, made: list[Any], traced: list[Tensor], needs: list[Any]) -> list[Any]:
-        """The results as outputs of a Scan."""
+        """The results that have a gradient, as outputs of a Scan node."""
         kept = [k for k, t in enumerate(traced) if t.requires_grad]
         data = tuple(made[k].realize_cached_data() for k in kept)
         node: Any = TensorTuple.make_const(data, requires_grad=True)
@@ -155,13 +163,14 @@ class Body:
         outside = list(node.inputs[first_outside:])
         adjoints = dict(zip(kept, given, strict=True))
         of_last = {k: g for k, g in adjoints.items() if k < carried_count}
-        of_each = {k: g for k, g in adjoints.items() if k >= carried_count}  # stacked: one per step
+        of_each = {k: g for k, g in adjoints.items() if k >= carried_count}  # stacked over steps
         moving = [k for k, x in enumerate(self.inits) if _may_have_gradient(x)]
         along = [k for k, x in enumerate(self.given) if _may_have_gradient(x)]
         seeds = [of_last[k] if k in of_last else zeros_like(self.inits[k]) for k in moving]
 
         def back(carry: Any, x: Any) -> tuple[Any, Any]:
-            """One step: from the adjoints of its results to those of what it was given."""
+            """One step of the backward loop: from the adjoints of a step's results to those of its
+            inputs."""
             adjoint, sums = carry
             before, element, coming = x
             with enable_grad():
@@ -192,7 +201,7 @@ class Body:
 
 
 def _tensors(y: Any) -> list[Tensor]:
-    """The tensors among the leaves: what is cut into elements, or stacked of a step's results."""
+    """The tensors among the leaves of xs, which are sliced, or of y, which are stacked."""
     return [leaf for leaf in leaves(y) if isinstance(leaf, Tensor)]
 
 
@@ -201,7 +210,7 @@ def _may_have_gradient(x: Tensor) -> bool:
 
 
 def _placeholder(body: Graph, like: Tensor, shape: tuple[int, ...], wants: bool) -> Tensor:
-    """A tensor of the body: what a step is given."""
+    """A tensor that stands for an input of the body."""
     array = like.realize_cached_data()
     size = math.prod(shape)
     handle = Handle(size, array.dtype, body.new_value(size, array.dtype, INPUT))

@@ -1,7 +1,7 @@
-"""Freeing what only its own gradient holds.
+"""Freeing tensors that only their own gradient refers to.
 
-x.grad is a node of the graph and leads to x: a reference cycle. Python's collector finds those, but
-it counts objects and not their bytes, so it is asked in time.
+x.grad is a node of the graph that leads to x: a reference cycle. Python's collector frees those,
+but it counts objects and not their bytes, so it is called here when there are too many of either.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def find_topo_sort(
 ) -> list[Value]:
     """Every node that node_list depends on, inputs before users: post-order depth-first.
 
-    Nodes for which `until` holds are listed, but not looked behind. Iterative: graphs may be deep.
+    The walk does not go beyond nodes for which `until` holds. Iterative, since graphs may be deep.
     """
     order: list[Value] = []
     seen: set[int] = set()
@@ -121,11 +121,11 @@ def propagate(
     adjoint(x) = sum over users y of x:  adjoint(y) * dy/dx
 
     Nodes are numbered as they are made, so the users of a node have higher numbers: of the nodes
-    with an adjoint, the one with the highest number has got all of it.
+    with an adjoint, the adjoint of the one with the highest number is complete.
 
-    With `targets`, only the paths to them are walked, and none goes on behind a target. With
-    `freed`, the graph is taken apart on the way: each node that was used loses its inputs and gets
-    this operator, so that data which nobody else holds is gone before the next gradient is made.
+    With `targets`, only the paths to them are walked, and none beyond a target. With `freed`, the
+    graph is freed on the way: each node that was used loses its inputs and gets this operator, so
+    that data that nobody else holds is freed before the next gradient is computed.
     """
     reached = None if targets is None else {id(n) for n in find_paths(outputs, targets)}
     ends = {id(t) for t in targets or ()}
@@ -164,7 +164,7 @@ def pull_back(
 
 
 def _form(value: Any) -> str:
-    """What a gradient must keep: its kind, dtype and shape."""
+    """A gradient's type, dtype and shape, which a hook must keep."""
     if not isinstance(value, _native.NodeBase) or not hasattr(value, "shape"):
         return type(value).__name__
     return f"a Tensor of dtype {value.dtype} and shape {value.shape}"
@@ -202,7 +202,7 @@ def _differentiate(node: Value, adjoint: Value) -> Sequence[Value | None]:
 
 
 def _check_gradients(node: Value, gradients: Sequence[Any]) -> None:
-    """An operator's gradient must fit its inputs; else the user's operator is wrong."""
+    """Raise if an operator's gradients do not fit its inputs: a mistake in a user's operator."""
     if len(gradients) != len(node.inputs):
         raise ValueError(
             f"[{type(node.op).__name__}.gradient] expected one gradient per input "

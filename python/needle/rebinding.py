@@ -1,9 +1,9 @@
 """Tensors that become another value: what assignment (`x[i] = v`) does to a tensor with a history.
 
-The object x stays the same, but it now stands for SetItem(former x, v). Whoever used x before still
-has the object x among its inputs and must go on to mean the former value. Nodes are numbered as
-they are made, so such a use is easy to tell: an input with a higher number than its user. Walks
-through the graph put the former value back in its place (`restore_inputs`).
+The object x stays the same, but it is now the node SetItem(old x, v). Nodes that used x before
+still have the object x among their inputs, but were computed from the old value. Nodes are numbered
+as they are made, so such a use can be recognised: the input has a higher number than its user.
+Walks through the graph then replace it by the old value (`restore_inputs`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ happened = False  # until a tensor is rebound, walks need not look
 
 
 def become(x: Any, op: Any, *others: Any) -> None:
-    """Turn the tensor x into op(x as it was, *others), also for those who hold x from now on."""
+    """Turn the tensor x into op(x as it was, *others), for everybody who uses it from now on."""
     global happened
     former = type(x).make_const(None)
     for name in (*IDENTITY, "_replaced", "grad"):
@@ -29,7 +29,8 @@ def become(x: Any, op: Any, *others: Any) -> None:
 
 
 def _forget(x: Any, users: Any, since: int) -> None:
-    """Put the former x into what the new x was made from, so that no reference cycle remains."""
+    """Put the old x into the graph that the new x was made from, so that there is no reference
+    cycle."""
     pending, seen = list(users), {id(x)}
     while pending:
         node = pending.pop()
@@ -40,7 +41,7 @@ def _forget(x: Any, users: Any, since: int) -> None:
 
 
 def restore_inputs(node: Any) -> None:
-    """Let the node's inputs be the values that it was made from."""
+    """Replace inputs that were rebound after the node was made by the values that it used."""
     if any(source._stamp > node._stamp for source in node.inputs):
         node.inputs = tuple(_as_used(source, node) for source in node.inputs)
 

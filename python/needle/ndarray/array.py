@@ -123,7 +123,7 @@ class NDArray(_native.ArrayBase):
             raise TypeError("[len] a 0-d array has no length; use .item() for its value.")
         return self.shape[0]
 
-    __iter__ = None  # an index for every axis is needed, so Python's own protocol would not end
+    __iter__ = None  # Python's fallback calls x[0], x[1], ... until IndexError, which never comes
 
     def __repr__(self) -> str:
         return f"NDArray({self.numpy()}, device={self.device})"
@@ -428,8 +428,8 @@ def empty(shape: Shape, dtype: DType, device: BackendDevice) -> NDArray:
 
 
 def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: Any) -> NDArray:
-    """A new array for a result of these operands, in the order in which the first one of its shape
-    lies in memory: channels that lie last stay there under a view that shows them second."""
+    """A new array for a result of these operands, in the memory order of the first one that has its
+    shape: channels that are last in memory stay last, under a view that shows them second."""
     strides = strides_like(shape, *operands)
     if strides is None:
         return empty(shape, dtype, device)
@@ -437,8 +437,8 @@ def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: Any
 
 
 def strides_like(shape: Shape, *operands: Any) -> Shape | None:
-    """The strides of a result of these operands; None if it is row-major. Of matrices the first
-    one decides: a parameter stays as it is when the gradient lies otherwise."""
+    """The strides of a result of these operands; None if it is row-major. For matrices only the
+    first operand counts: a parameter keeps its order even if its gradient has another one."""
     if len(shape) < 2:
         return None
     alike = [a for a in operands if isinstance(a, NDArray) and a.shape == shape]
@@ -483,7 +483,7 @@ def from_device(a: NDArray) -> np.ndarray[Any, Any]:
 
 
 def _functions() -> Any:
-    """NumPy's rules, which build on arrays: what the strict methods check first, and then call."""
+    """functions.py, which imports this file: the strict methods check their rules, then call it."""
     from . import functions
 
     return functions

@@ -1,4 +1,9 @@
-"""What is said of an index out of range: at once, or by a compiled program that meets it."""
+"""The message of the error for an index out of range.
+
+A kernel raises it in terms of its operands. The functions that called the kernel, from the inside
+out, rewrite the message in their own terms (`saying`). A compiled program does the same later, when
+its kernels run, so the recorder keeps the functions that rewrite.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,13 @@ from typing import Any
 from ..backend.protocol import Outside
 from .random import recording
 
-# From what was said so far and what was found.
-Words = Callable[[str, Outside], str]
+Words = Callable[[str, Outside], str]  # the new message, from the one so far and what was found
 NOT_WHOLE = 1 - (1 << 63)  # stands for a fraction among ids: it is out of every range
 
 
 class saying:
-    """While it lasts, an index out of range is told in these words.
-
-    Kernels that are only recorded are told of them, for when they run, when the tensors around them
-    are gone."""
+    """Within this context, an index out of range is reported in these words: at once, or when a
+    kernel that is only recorded here runs later."""
 
     __slots__ = ("_recorder", "_start", "_words")
 
@@ -36,7 +38,7 @@ class saying:
 
 
 def say(error: BaseException, *words: Words) -> bool:
-    """Tell an error in these words, one after another, if it is an index out of range."""
+    """Rewrite an error in these words, one after another, if it is an index out of range."""
     outside = getattr(error, "outside", None)
     if outside is None:
         return False
@@ -46,7 +48,8 @@ def say(error: BaseException, *words: Words) -> bool:
 
 
 def wrong_id(outside: Outside) -> str:
-    """The id i that became the index i, or i - n if i < 0: ids do not count from the end."""
+    """The id that was out of range. Ids do not count from the end, so that a negative id i became
+    the index i - n (`from_zero` in ops/indexing.py); this undoes it."""
     value, size = outside.value, outside.size
     if not 0 <= value < (1 << 63) - size:
         value = (value + size + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -4,8 +4,8 @@ They broadcast, promote, give views wherever a view will do, check what the user
 kernel of the device. Because operators use nothing else, arrays on a device that records or
 computes nothing turn the same `compute` into tracing or shape inference.
 
-What comes most often, floating arrays on cpu() that need neither a cast nor an explanation, is one
-call of the native core: `_native.new_...` gives the result, or None where there is more to do.
+The most common case, floating arrays on cpu() that need neither a cast nor an error, is one call of
+the native core: `_native.new_...` returns the result, or None if it is not that case.
 
 With NEEDLE_BACKEND=np the arrays are NumPy's own: `array_function` wraps them around the reference
 kernels without a copy.
@@ -146,20 +146,21 @@ def _integer_rule(name: str, dtype: DType, b: NDArray | Scalar) -> DType:
 
 
 def _lowest(a: NDArray) -> Any:
-    """The lowest element; 0 if there is none to look at (unsigned, empty, being traced)."""
+    """The lowest element; 0 for unsigned, empty and traced arrays."""
     is_traced = getattr(a.device.mod, "is_recording", bool)()
     return 0 if a.size == 0 or a.dtype.kind != "i" or is_traced else reduce("min", a).item()
 
 
 def _beside_scalar(name: str, dtype: DType, scalar: Scalar) -> tuple[DType, Scalar]:
-    """The type of array-with-scalar, and the scalar in it; comparisons widen for one that does not
-    fit. What no int64 holds is compared as infinity: as a float64, it would equal the largest."""
+    """The type of array-with-scalar, and the scalar in it. Comparisons widen for a scalar that does
+    not fit. One beyond int64 is compared as infinity, since as a float64 it would equal the largest
+    int64."""
     result = promote_scalar(dtype, type(scalar))
     if name in COMPARISONS and not fits(result, scalar):
         if fits(int64, scalar):
             return int64, scalar
         return float64, math.inf if scalar > 0 else -math.inf
-    if name != "divide":  # integers divide as float64, where every scalar has its place
+    if name != "divide":  # integers divide as float64, which every scalar fits
         check_fits(name, result, scalar)
     return result, scalar
 

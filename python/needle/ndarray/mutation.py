@@ -1,8 +1,8 @@
 """Which memory was written in place, and when: so that backward never uses changed data silently.
 
-Graph nodes are numbered as they are made. A write in place notes the memory with the number of that
-moment, `x.data = ...` marks the tensor; a gradient that needs data noted later than its node was
-made is refused.
+Graph nodes are numbered as they are made. A write in place notes the memory and the number of that
+moment; `x.data = ...` notes the moment on the tensor. A gradient that needs data which was changed
+after its node was made is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _memory(data: Any) -> Any:
 
 
 def memory_id(data: Any) -> int | None:
-    """The same number for all arrays that share memory; None for what is no array (yet)."""
+    """The same number for all arrays that share memory; None for tuples, and without data."""
     return None if data is None or isinstance(data, tuple) else id(_memory(data))
 
 
@@ -36,12 +36,12 @@ def is_view(data: Any, other: Any) -> bool:
 
 
 def is_part(data: Any) -> bool:
-    """Is there more in its memory than this array shows?"""
+    """Does its memory have more elements than this array?"""
     return bool(_memory(data).size != data.size)
 
 
 def note(data: Any, moment: int) -> None:
-    """The memory of `data` was written at `moment`."""
+    """Note that the memory of `data` was written at `moment`."""
     memory = _memory(data)
     key = id(memory)
     _noted[key] = (weakref.ref(memory, lambda _: _noted.pop(key, None)), moment)

@@ -1,4 +1,4 @@
-"""NumPy's functions called with our arrays: they compute on NumPy arrays, and give NumPy's results.
+"""NumPy's functions called with our arrays: they get NumPy arrays, and return NumPy arrays.
 
 Without this, `np.sum(x)` would call x.sum with arguments that only NumPy's arrays take, and the
 type of a result would depend on whether NumPy tries a method of x first.
@@ -19,7 +19,7 @@ def call_numpy(
     kwargs: Mapping[str, Any],
     lists: tuple[type[Iterable[Any]], ...] = (list, tuple),
 ) -> Any:
-    """function(*args, **kwargs) with NumPy arrays in the place of all that is of a kind.
+    """function(*args, **kwargs) with NumPy arrays in place of all objects of type `kind`.
 
     The arrays share memory and cannot be written: NumPy's writes would go unnoticed."""
     found = False

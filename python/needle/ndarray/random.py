@@ -88,8 +88,8 @@ def words_of(name: str, dtype: DType) -> int:
 
 
 class DrawRecorder(Protocol):
-    """The compiler while it traces: numbers are drawn anew whenever the program runs, and only then
-    are indices found to be out of range."""
+    """The compiler while it traces: numbers are drawn, and indices checked, whenever the program
+    runs."""
 
     def drawing_from(self, generator: Generator) -> None:
         """A generator is about to draw, through the kernel `random` or by its place."""
@@ -106,7 +106,7 @@ class DrawRecorder(Protocol):
         """How many kernels have been recorded."""
 
     def note_words(self, start: int, words: Callable[[str, Any], str]) -> None:
-        """What an index out of range is told in, of kernels recorded from `start` on."""
+        """Let kernels recorded from `start` on report an index out of range in these words."""
 
 
 class _Recording(threading.local):

@@ -29,7 +29,7 @@ class Callback:
     """What a Trainer tells about its progress; override what you need."""
 
     def on_start(self, trainer: Trainer) -> None:
-        """Training begins, or goes on after a checkpoint was loaded."""
+        """Training starts, or continues from a checkpoint."""
 
     def on_step(self, trainer: Trainer) -> None:
         """A batch is done: see trainer.step, trainer.batch and trainer.running()."""
@@ -74,7 +74,7 @@ class _Means:
 
 @contextmanager
 def _evaluating(model: Any) -> Iterator[None]:
-    """Eval mode, then the mode of before."""
+    """Eval mode within this context, then the former mode."""
     was_training = model.training
     model.eval()
     try:
@@ -84,11 +84,11 @@ def _evaluating(model: Any) -> Iterator[None]:
 
 
 class Trainer:
-    """Trains a model on batches (inputs..., target), validates, saves, and goes on exactly.
+    """Trains a model on batches (inputs..., target), validates, saves, and resumes exactly.
 
         trainer = Trainer(model, optimizer, loss_fn, train_loader, val_loader,
                           metrics={"accuracy": accuracy}, folder="runs/mine")
-        trainer.fit(epochs=10)           # fit(10, resume=True) goes on where it stopped
+        trainer.fit(epochs=10)           # fit(10, resume=True) continues where it stopped
         trainer.evaluate(test_loader)    # {"loss": ..., "accuracy": ...}
 
     loss_fn     loss_fn(model(*inputs), target) -> a tensor of one element, a mean over the batch
@@ -99,9 +99,9 @@ class Trainer:
     compile     steps run compiled (`ndl.jit`), if model and loss can: several times as fast for
                 small networks. A loss that is not finite is then seen after its update
     monitor     the record's entry that says which epoch is best; by default the validation loss
-    patience    stop when so many epochs brought nothing better
-    folder      where last.ndl (all that is needed to go on) and best.ndl (the best epoch's model)
-                go, after every epoch; last.ndl also every save_every steps
+    patience    stop after this many epochs without a better one
+    folder      where last.ndl (all that is needed to resume) and best.ndl (the best epoch's model)
+                are written after every epoch; last.ndl also every save_every steps
 
     Stopped at any moment and resumed, training reaches the same weights bit for bit. Ctrl-C waits
     for the step to end, saves, and raises Interrupted.
@@ -387,7 +387,7 @@ class Trainer:
             raise Interrupted(f"{where}; nothing was saved, since there is no folder.")
         self.save()
         raise Interrupted(
-            f"{where}; saved in {self.folder / 'last.ndl'}; fit(..., resume=True) goes on."
+            f"{where}; saved in {self.folder / 'last.ndl'}; fit(..., resume=True) continues."
         )
 
     @contextmanager

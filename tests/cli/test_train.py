@@ -135,7 +135,7 @@ def test_ctrl_c_and_resume(digits_run, tmp_path, capsys):
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "")
     assert re.search(
-        r"^stopped in epoch \d after step \d+. To go on: needle train --resume run$", out, re.M
+        r"^stopped in epoch \d after step \d+. To continue: needle train --resume run$", out, re.M
     )
 
     result = call(capsys, "train", "--resume", tmp_path / "run")
@@ -185,7 +185,7 @@ def test_a_run_from_before_there_was_an_option_goes_on(digits_run, tmp_path, cap
 def test_a_run_is_not_overwritten(digits_run, capsys):
     folder, _ = digits_run
     error = refused(call(capsys, "train", "digits", "--out", folder))
-    assert f"{folder} holds a run already; go on with --resume {folder}" in error
+    assert f"{folder} has a run already; continue it with --resume {folder}" in error
 
 
 def on_a_terminal(*arguments, folder) -> tuple[int, str]:

@@ -75,7 +75,7 @@ def _add_train(commands: Any) -> None:
         "train",
         help="train a model on a data set",
         description="Train a model; settings that are not given fit the data set.",
-        epilog="Ctrl-C saves; --resume RUN goes on and reaches the same weights as without a stop.",
+        epilog="Ctrl-C saves; --resume RUN continues, and reaches the same weights in the end.",
     )
     train.set_defaults(run_command=run_train)
     add = train.add_argument
@@ -93,7 +93,7 @@ def _add_train(commands: Any) -> None:
     add("--threads", type=number(int, 1), metavar="N", help="how many threads to use")
     add("--save-every", type=number(int, 1), metavar="STEPS", help="checkpoints within an epoch")
     add("--out", metavar="DIR", help="where to save the run (runs/DATASET-MODEL)")
-    add("--resume", metavar="RUN", help="go on with the run in this folder")
+    add("--resume", metavar="RUN", help="continue the run in this folder")
 
 
 def _add_use(commands: Any) -> None:

@@ -90,7 +90,7 @@ def scalars_event(wall_time: float, step: int, scalars: Mapping[str, float]) -> 
 
 
 class EventWriter:
-    """A new event file in a folder, for a run that starts or goes on after `first_step`."""
+    """A new event file in a folder, for a run that starts or resumes after `first_step`."""
 
     def __init__(self, folder: Path, first_step: int = 0):
         now = time.time()

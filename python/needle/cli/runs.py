@@ -1,7 +1,7 @@
 """A run is a folder: its settings, checkpoints, records and pictures.
 
 config.json     settings and facts about the data
-last.ndl        all that is needed to go on;  best.ndl  the best epoch's model
+last.ndl        all that is needed to resume;  best.ndl  the best epoch's model
 metrics.jsonl   one line per epoch;  events.out.tfevents.*  the same for TensorBoard
 curve.png       loss and accuracy;  sample.txt  text that the model wrote
 result.json     the test result

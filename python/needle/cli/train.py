@@ -67,7 +67,7 @@ def settings_from(options: Namespace) -> Settings:
 
 
 def resumed(options: Namespace) -> tuple[Run, Settings]:
-    """The run to go on with; only where the data is may be said anew."""
+    """The run to resume, and its settings; only the place of the data may be given again."""
     given = [name for name in FIXED_BY_RUN if getattr(options, name) is not None]
     if given:
         named = ", ".join(
@@ -87,7 +87,7 @@ def started(options: Namespace) -> tuple[Run, Settings]:
     run = Run(options.out or new_folder(settings.dataset, settings.model))
     if run.config.exists():
         raise UsageError(
-            f"{run.folder} holds a run already; go on with --resume {run.folder}, or choose "
+            f"{run.folder} has a run already; continue it with --resume {run.folder}, or choose "
             "another --out"
         )
     return run, settings
@@ -166,9 +166,9 @@ def fit(trainer: Trainer, epochs: int, resume: bool) -> None:
 
 
 def interrupted(run: Run, stop: KeyboardInterrupt) -> int:
-    """Say how to go on; the exit code of a program that Ctrl-C ended."""
+    """Print how to resume; returns the exit code of a program that Ctrl-C ended."""
     done = str(stop).partition(";")[0] if isinstance(stop, Interrupted) else "stopped"
-    print(f"{done}. To go on: needle train --resume {run.folder}", flush=True)
+    print(f"{done}. To continue: needle train --resume {run.folder}", flush=True)
     return 130
 
 

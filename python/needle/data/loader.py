@@ -219,7 +219,7 @@ class DataLoader:
     # Position -------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the current pass stands: enough to go on with the very next batch.
+        """The position of the current pass: enough to continue with the next batch.
 
         Between passes there is no order; the next pass draws its own."""
         current = self._pass or _Pass(None)
@@ -228,7 +228,7 @@ class DataLoader:
         return {"order": order, "position": current.position, "epoch": epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next pass goes on from a saved position, in the saved order."""
+        """Let the next pass continue from a saved position, in the saved order."""
         order = None if state["order"] is None else np.asarray(state["order"], np.int64)
         self._pass = _Pass(order, int(state["position"]))
         self._resume = order is not None or isinstance(self.dataset, IterableDataset)

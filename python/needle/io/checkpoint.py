@@ -1,4 +1,4 @@
-"""Checkpoint: all that a training run needs to go on exactly where it stopped."""
+"""Checkpoint: all that a training run needs to continue exactly where it stopped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Checkpoint:
         self.parts = parts
 
     def exists(self) -> bool:
-        """Is there something to go on from?"""
+        """Is there a checkpoint to resume from?"""
         return self.path.is_file()
 
     def save(self, **values: Any) -> None:

@@ -51,7 +51,7 @@ class Module(Noted):
 
     training = True
     _hooks: Hooks | None = None
-    _not_saved: frozenset[str] = frozenset()  # names of buffers that are no part of the state
+    _not_saved: frozenset[str] = frozenset()  # names of buffers that are not in the state
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; `module(...)` calls it, with hooks and clearer errors."""
@@ -167,8 +167,8 @@ class Module(Noted):
         """Copy tensors in by name, and report what did not match; strict makes that an error.
 
         layout="torch" takes PyTorch's names and layouts, as do states that hold PyTorch's tensors.
-        Say it for files that PyTorch wrote: a square weight fits both ways, and nothing else tells
-        that it lies transposed. Nothing is changed when a strict load fails."""
+        Give it for files that PyTorch wrote: a square weight fits both ways, so that its shape does
+        not tell that it is transposed. Nothing is changed when a strict load fails."""
         if layout is None:
             layout = "torch" if any(map(is_torch, state.values())) else "needle"
         own = {entry.name: entry for entry in self._state_entries(layout)}
@@ -180,9 +180,10 @@ class Module(Noted):
                 f"strict=False loads what matches:\n{report}{_hint(self, state, layout)}"
             )
         skipped = {name for name, _, _ in report.mismatched}
-        for name, (_, tensor, _, back, _) in own.items():
+        for name, entry in own.items():
             if name in state and name not in skipped:
-                given = back(as_tensor(state[name], tensor.dtype))
+                tensor = entry.tensor
+                given = entry.back(as_tensor(state[name], tensor.dtype))
                 moved = Tensor(given, device=tensor.device, dtype=tensor.dtype)
                 give_data(tensor, copied_like(moved.realize_cached_data(), tensor.cached_data))
         return report
@@ -197,9 +198,9 @@ class Module(Noted):
         return found
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """The same as setting an attribute: a tensor that is no Parameter is a buffer.
+        """The same as setting an attribute: a tensor that is not a Parameter is a buffer.
 
-        One that is not persistent is no part of the state."""
+        A buffer that is not persistent is not in the state."""
         setattr(self, name, tensor)
         self._not_saved = self._not_saved - {name} if persistent else self._not_saved | {name}
 

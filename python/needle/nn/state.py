@@ -1,4 +1,4 @@
-"""The state of a model: its tensors by name, and what a state that is loaded has of them."""
+"""The state of a model: its tensors by name, and comparing them with a state to be loaded."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LoadReport(NamedTuple):
 
 
 def check_numbers(own: dict[str, StateEntry], state: Mapping[str, Any]) -> None:
-    """What has no shape, or is text, fails here: before any tensor is changed."""
+    """Raise if an entry is not an array of real numbers, before any tensor is changed."""
     for name in own:
         if name not in state:
             continue
@@ -72,8 +72,8 @@ def check_numbers(own: dict[str, StateEntry], state: Mapping[str, Any]) -> None:
 
 
 def compare(own: dict[str, StateEntry], state: Mapping[str, Any]) -> LoadReport:
-    """What a state lacks, what it has beyond the model, and what has another shape, or floats in
-    the place of integers: weights that were quantized are not what floats rounded give."""
+    """What a state lacks, what the model does not have, and what has another shape, or floats
+    where the model has integers: rounding floats does not give quantized weights."""
     given = {id(entry.tensor) for name, entry in own.items() if name in state}
     shapes = {name: entry.there(entry.tensor.detach()).shape for name, entry in own.items()}
     return LoadReport(
@@ -117,14 +117,15 @@ def as_tensor(value: Any, dtype: Any) -> Tensor:
 
 
 def copied_like(data: Any, former: Any) -> Any:
-    """A copy that lies in memory as the former data did."""
+    """A copy of data in the memory order of the former data."""
     copy = F.full_like(former, 0, shape=data.shape)
     F.assign(copy, data)
     return copy
 
 
 def give_data(tensor: Tensor, data: Any) -> None:
-    """Other data, of any dtype and device, which no gradient of what was computed before uses."""
+    """Replace a tensor's data by data of any dtype and device. Gradients of what was computed from
+    the former data are refused."""
     if data is not tensor.cached_data:
         before_write()
         tensor.cached_data = data

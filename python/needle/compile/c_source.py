@@ -1,11 +1,11 @@
 """Tile programs as C: one C11 function per program and layout of its operands.
 
-A row is computed in one loop per phase. What a reduction or a later phase needs of the row goes
-through an array of its own; everything else stays in registers. The functions of single elements
-are in `elements.h`, under the names that they have in programs. They give the same bits as the
-native kernels; so do sums along rows and down columns, if a row is one axis of memory and rows are
-evenly spaced: they add up in the order of the native machine (kernels/program.cc), whose tiles of
-rows, four rows at once and pieces of tiles are repeated here.
+A row is computed in one loop per phase. Values that a reduction or a later phase needs are kept in
+an array for the row; all others stay in registers. The functions of single elements are in
+`elements.h`, under the names that they have in programs. They give the same bits as the native
+kernels. So do sums along rows and down columns, if a row is one axis of memory and rows are evenly
+spaced: they are added in the order of the native machine (kernels/program.cc), so its tiles of rows
+and its groups of four rows appear here too.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def render(name: str, typed: TypedProgram, space: Space) -> Rendered:
 
 
 class _Writer:
-    """Writes the function of one program: first what is computed in which phase and what is kept
-    of a row, then the text."""
+    """Writes the function of one program: finds the phase of each value and what is kept of a row,
+    then writes the text."""
 
     def __init__(self, name: str, typed: TypedProgram, space: Space):
         self.name = name
@@ -74,7 +74,7 @@ class _Writer:
         self._find_kept()
 
     def _widest(self) -> int:
-        """Bytes of the widest type in the native machine's tiles; a seed is not in them."""
+        """Bytes of the widest type in the native machine's tiles, which do not hold the seed."""
         both = zip(self.code, self.dtypes, strict=True)
         found = (d for i, d in both if not self.drawn or i.kind != SCALAR)
         return max(4, *(computed_in(d).itemsize for d in found))
@@ -211,7 +211,7 @@ class _Writer:
         self.put(1, "}")
 
     def _column_places(self) -> None:
-        """Which of AT_ONCE rows of the tile it is; -1 for those that are left over."""
+        """The row's number among AT_ONCE rows of its tile; -1 for the rows that are left over."""
         self.put(2, f"const i64 place = (row - begin) % {self.tile}, left = end - row + place;")
         self.put(2, f"const i64 rows = left < {self.tile} ? left : {self.tile};")
         whole = f"rows / {AT_ONCE} * {AT_ONCE}"

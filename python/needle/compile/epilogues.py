@@ -1,8 +1,9 @@
 """Programs that run on the blocks of a product or convolution while those are in cache.
 
-An elementwise program that alone reads a product (bias, activation, residual sum, scaling, a batch
-norm of fixed statistics) becomes the product's epilogue, one call `matmul_then` or `conv_then`: the
-product itself is never stored. A convolution counts as a matrix of positions by channels.
+An elementwise program that is the only reader of a product (bias, activation, residual sum,
+scaling, batch norm with fixed statistics) becomes the product's epilogue. Both are one call,
+`matmul_then` or `conv_then`, and the product itself is never stored. The result of a convolution
+counts as a matrix of positions by channels.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from ..ndarray.layout import Shape, broadcast_shapes
 from .fuse import Fusion
 from .graph import Graph, Node, Operand
 
-FEWEST_ROWS = 5  # and columns: below, the device has no blocks to run a program on
-# A program of several inputs joins a convolution only if the result has so many elements. A smaller
-# result is still in cache when the program comes, which is then quicker built in C than on blocks.
-# ResNet-18's inference, joined and apart: 2 M elements 14.0 and 14.4 ms (of 20 layers 185.4 and
-# 187.9), 260,000 elements 11.7 and 11.5.
+FEWEST_ROWS = 5  # and columns; smaller products are not computed in blocks
+# A program with several inputs joins a convolution only if the result has at least this many
+# elements. A smaller result is still in cache when the program runs, and the program is then faster
+# as a kernel built in C. ResNet-18's inference, joined and apart: 2 M elements 14.0 and 14.4 ms (20
+# layers: 185.4 and 187.9), 260,000 elements 11.7 and 11.5.
 MANY_ELEMENTS = 1 << 19
-# Instructions that take no longer than memory. Programs with others gain more as kernels built in
-# C: a GPT's MLP (2048 x 384 x 1536) took 3 % longer with gelu in the epilogue. Dropout after the
-# same product took 5 % less in the epilogue than as a tile program, and 3 % less than in C; after
-# 256 x 784 x 512, whose result stays in cache, it took 2 % and 4 % more.
+# Instructions that take no longer than memory traffic. Programs with other instructions gain more
+# as kernels built in C: a GPT's MLP (2048 x 384 x 1536) took 3 % longer with gelu in the epilogue.
+# Dropout after the same product took 5 % less time in the epilogue than as a tile program, and 3 %
+# less than in C; after 256 x 784 x 512, whose result stays in cache, 2 % and 4 % more.
 CHEAP = frozenset(
     "load store constant random cast where add subtract multiply divide negative abs square relu "
     "maximum minimum equal not_equal less less_equal greater greater_equal".split()
@@ -62,7 +63,7 @@ def epilogues(graph: Graph) -> Graph:
 
 
 def _is_plain_product(node: Node) -> bool:
-    """Factors of float32, and a new matrix or new images in C order."""
+    """Is it a float32 product or convolution whose result is new, whole and in C order?"""
     if node.kernel not in ("matmul", "conv") or node.continues:
         return False
     out = node.outs[0]
@@ -71,7 +72,7 @@ def _is_plain_product(node: Node) -> bool:
 
 
 def _joined(product: Node, node: Node) -> Node | None:
-    """Both as one call, if the program goes over the product's rows and columns."""
+    """Both as one call, if the program runs over the product's rows and columns."""
     typed, outs, ins, _ = node.args
     out = product.outs[0]
     rows_and_columns = (math.prod(out.shape[:-1]), out.shape[-1])
@@ -102,7 +103,7 @@ def _joined(product: Node, node: Node) -> Node | None:
 
 
 def _with_first(typed: TypedProgram, place: int) -> TypedProgram:
-    """The program with that input in front of the others."""
+    """The program with the input at `place` as its first one."""
     if place == 0:
         return typed
     old = typed.program
@@ -117,8 +118,8 @@ def _with_first(typed: TypedProgram, place: int) -> TypedProgram:
 
 
 def as_matrix(x: Operand, shape: Shape, matrix: Shape) -> Operand | None:
-    """An operand that broadcasts to `shape` over the rows and columns of a matrix of as many
-    elements, or None if steps are not even along them."""
+    """An operand that broadcasts to `shape`, as a matrix with the same elements; None if its rows
+    or columns have no constant stride."""
     missing = len(shape) - len(x.shape)
     axes = [
         (n, 0 if i < missing or x.shape[i - missing] == 1 else x.strides[i - missing])
@@ -136,7 +137,8 @@ def as_matrix(x: Operand, shape: Shape, matrix: Shape) -> Operand | None:
 
 
 def _take(axes: list[tuple[int, int]], size: int) -> int | None:
-    """Removes `size` elements from the innermost axes, and gives their one step."""
+    """Take `size` elements off the innermost (size, stride) axes; returns their common stride, or
+    None if they have none."""
     if size == 1:
         return 0
     first: int | None = None

@@ -79,7 +79,7 @@ CHANGES = {
 
 
 def _check(program: Program) -> None:
-    """Is it inference: results, and nothing else that changes?"""
+    """Raise unless the program is pure inference: it has results, and no other effects."""
     trace = program.trace
     for output in trace.outputs:
         if output.kind != RESULT:
@@ -126,7 +126,7 @@ def _plain(leaf: Any) -> Any:
 
 
 def _nest(tree: Any, leaf: Callable[[Any], Any] = _plain) -> Any:
-    """Nested tuples, lists and dicts in JSON, with something in the place of their leaves."""
+    """Nested tuples, lists and dicts as JSON, with leaf(x) in place of each leaf x."""
     if isinstance(tree, TensorTuple):
         tree = tree.tuple()
     if isinstance(tree, dict):
@@ -148,7 +148,7 @@ def _unnest(json: Any) -> Any:
 
 
 class Exported:
-    """A program from a file; call it as the function that it was made of."""
+    """A program from a file; call it like the function that was exported."""
 
     def __init__(self, graph: Graph, weights: dict[FlatValue, Any], document: dict[str, Any]):
         takes: list[FlatValue | None] = document["takes"]
@@ -195,7 +195,7 @@ class Exported:
 
 
 def _in_order(tree: Any, nest: Any) -> Any:
-    """Arguments with their dicts in the order of those in a file, where the keys are the same."""
+    """Arguments with the items of dicts in the order of the file, if the keys are the same."""
     if not isinstance(nest, dict):
         return tree
     ((kind, items),) = nest.items()

@@ -1,9 +1,10 @@
 """Programs that compute an operand of a product while the product copies it.
 
-An elementwise program whose one result is the left factor of a matrix product, and read by nothing
-else, becomes the product's prologue, one call `matmul_of`: it runs on the rows that the product is
-about to use, and its result is never stored. The product may have an epilogue too. A convolution
-of one tap is such a product, of positions by channels; others store their input.
+An elementwise program whose only result is the left factor of a matrix product, and is read by
+nothing else, becomes the product's prologue. Both are one call, `matmul_of`: the program runs on
+the rows that the product is about to use, and its result is never stored. The product may have an
+epilogue too. A convolution with one tap is such a product, of positions by channels; others store
+their input.
 """
 
 from __future__ import annotations
@@ -21,33 +22,34 @@ from .epilogues import as_matrix
 from .fuse import Fusion
 from .graph import FlatValue, Graph, Node, Operand
 
-# A factor of so many elements does not stay in cache until the product reads it. Best ms of two
-# calls and of one, on two threads of a Zen 4 with 32 MB of third-level cache, for m x k x n:
+# A factor with this many elements does not stay in cache until the product reads it. Best ms as two
+# calls and as one, on two threads of a Zen 4 with 32 MB of third-level cache, for m x k x n:
 #
 #     relu           4096 x 384 x 16 0.33 and 0.33, 16384 x 256 x 16 1.85 and 1.03
 #     x s + b, relu  65536 x 64 x 64 4.35 and 3.43, 32768 x 384 x 64 12.2 and 10.1
 #     gelu           16384 x 256 x 16 3.53 and 2.63, 32768 x 384 x 64 16.5 and 14.3
 #
-# As a call of its own, the program may be built in C, which is not done here. Compared with that,
-# 16384 x 256 x 64: relu 3.64 and 3.17, x s + b and relu 2.92 and 2.92, gelu 4.34 and 3.84, eight
-# sums and products 3.96 and 3.96; 4096 x 384 x 64: all the same within 2 %.
+# As a call of its own, the program may also be built in C, as a prologue it may not. Built in C and
+# as a prologue, 16384 x 256 x 64: relu 3.64 and 3.17, x s + b and relu 2.92 and 2.92, gelu 4.34 and
+# 3.84, eight sums and products 3.96 and 3.96; 4096 x 384 x 64: all the same within 2 %.
 MANY_ELEMENTS = 1 << 22
 # With more columns the product takes longer than memory: 16384 x 256 x 512 22.0 and 21.1 ms, 8192 x
 # 1000 x 1024 81.6 and 81.9. A device that cuts columns into tiles would also compute rows several
 # times. With fewer columns, it has no tiles.
 FEWEST_COLUMNS, MOST_COLUMNS = 9, 512
-# A tile has room for few longer rows: 8192 x 1024 x 256 22.8 and 20.8 ms, 4096 x 4000 x 64 12.7
-# and 13.7.
+# Few rows that are longer than this fit into a tile: 8192 x 1024 x 256 22.8 and 20.8 ms,
+# 4096 x 4000 x 64 12.7 and 13.7.
 LONGEST_ROW = 2048
-# A convolution sums up all channels at once, and a product blocks of at least so many. Batch norm
-# and relu before a convolution of one tap, with the call that made their input, 32 x 56 x 56 x 64
-# to 64 channels: 8.98 and 6.99 ms, built in C 7.22 and 6.85. Before one of 3 x 3 taps they are 3 %
-# of its time (1.8 of 62 ms), and it would compute the lines between its tiles twice.
+# A convolution sums all channels at once, a product blocks of at least this many: up to here both
+# sum alike. Batch norm and relu before a convolution with one tap, and the call that makes their
+# input, 32 x 56 x 56 x 64 to 64 channels: 8.98 and 6.99 ms, built in C 7.22 and 6.85. Before 3 x 3
+# taps they are 3 % of its time (1.8 of 62 ms), and it would compute the lines between its tiles
+# twice.
 MOST_CHANNELS = 256
 
 
 class Product(NamedTuple):
-    """What `matmul_of` computes of a factor: outs = then(a b, others)."""
+    """A product with or without an epilogue: outs = then(a b, others)."""
 
     a: Operand
     b: Operand
@@ -56,7 +58,7 @@ class Product(NamedTuple):
     others: tuple[Operand, ...] = ()
 
     def is_worth_it(self) -> bool:
-        """By its size, and for plain matrices of float32 only."""
+        """Is it a product of plain float32 matrices, of a size that gains?"""
         out, a = self.outs[0], self.a
         if len(out.shape) != 2 or (self.then is None and out.dtype is not float32):
             return False
@@ -73,9 +75,9 @@ def widened(x: Symbol) -> Symbol:
 
 
 def prologues(graph: Graph) -> Graph:
-    """Join programs with the products that alone read their results.
+    """Join programs with the products that are the only readers of their results.
 
-    Not where products run on AMX, whose tiles take a factor that lies in memory."""
+    Not if products run on AMX, whose tiles read a factor from memory."""
     if instruction_set().endswith("amx"):
         return graph
     places = {id(node): number for number, node in enumerate(graph.nodes)}
@@ -101,7 +103,7 @@ def prologues(graph: Graph) -> Graph:
 
 
 def _product(node: Node) -> Product | None:
-    """A call as a product that is worth it."""
+    """A call as a product that is worth a prologue; None if it is not one."""
     found: Product | None = None
     if node.continues:
         return None
@@ -122,7 +124,7 @@ def _product(node: Node) -> Product | None:
 
 
 def _of_positions(x: Operand, w: Operand, window: list[Any], conv: Product) -> Product | None:
-    """The product that a convolution of one tap is."""
+    """A convolution with one tap as a product of positions by channels."""
     stride, padding, _, groups = window
     channels, features = w.shape[-2:]
     is_point = {*w.shape[:-2], *stride, groups} == {1} and not any(padding)
@@ -134,7 +136,7 @@ def _of_positions(x: Operand, w: Operand, window: list[Any], conv: Product) -> P
 
 
 def _program(node: Node, number: int, fusion: Fusion) -> Node | None:
-    """A call as one elementwise program with one result."""
+    """A call as an elementwise program with one result; None if it cannot be one."""
     if len(node.outs) != 1 or node.continues:
         return None
     if node.kernel == "copy" and node.ins[0].dtype.itemsize < float32.itemsize:
@@ -149,7 +151,7 @@ def _program(node: Node, number: int, fusion: Fusion) -> Node | None:
 
 
 def _joined(maker: Node, node: Node, product: Product) -> Node | None:
-    """Both as one call, if the program goes along the factor's rows."""
+    """Both as one call, if the program's operands have the rows of the factor."""
     (typed, outs, ins, _), a = maker.args, product.a
     shape = broadcast_shapes("run", *(x.shape for x in (*outs, *ins)))
     if math.prod(shape) != a.size or maker.device is not node.device:
@@ -163,6 +165,6 @@ def _joined(maker: Node, node: Node, product: Product) -> Node | None:
 
 
 def _writes_on(nodes: list[Node], maker: Node) -> bool:
-    """Does one of these calls write further what the program reads?"""
+    """Does one of these calls continue a value that the program reads?"""
     read: set[FlatValue] = set(maker.reads())
     return any(former in read for node in nodes for former in node.formers)

@@ -47,7 +47,7 @@ class NotStored(TypeError):
 
 
 class Writer:
-    """A graph in JSON; `values` has the numbers of those from outside that are used."""
+    """Writes a graph as JSON. `values` has the number of each value, those from outside first."""
 
     def __init__(self, graph: Graph, given: Sequence[FlatValue] | None = None):
         if given is None:
@@ -114,7 +114,7 @@ def _plain(a: Any, node: Node) -> Json:
 
 
 def _loop_json(loop: Loop) -> Json:
-    """A body's given values are the carried ones, the elements of xs, and the fixed ones."""
+    """The inputs of a body are the carried values, the elements of xs, and the fixed values."""
     return {
         "body": Writer(loop.body, (*loop.carried, *loop.xs, *loop.fixed)).json,
         "given": [len(loop.carried), len(loop.xs), len(loop.fixed)],
@@ -224,7 +224,7 @@ def _read_plain(a: Json) -> Any:
 
 
 def _read_program(json: Json) -> TypedProgram:
-    """The code that devices read is made again, and checked when it is decoded."""
+    """A tile program. Its code is encoded again, and checked when a device decodes it."""
     instructions, dtypes = [], []
     for name, args, kind, dtype, detail in json["code"]:
         found = _read_plain(detail) if isinstance(detail, dict) else detail

@@ -87,7 +87,7 @@ class Canvas:
     """White pixels to draw on; x to the right, y down."""
 
     def __init__(self, width: int, height: int):
-        self.pixels: Array = np.full((height, width, 3), 255, np.uint8)
+        self.pixels: Array = np.full((height, width, 3), WHITE, np.uint8)
 
     def box(self, x: float, y: float, width: float, height: float, color: Color) -> None:
         """A filled rectangle."""

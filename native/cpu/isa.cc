@@ -21,7 +21,7 @@ NEEDLE_DECLARE(avx2)
 #ifdef NEEDLE_HAS_avx512
 NEEDLE_DECLARE(avx512)
 namespace avx512 {
-extern const KernelTable amx_table;
+extern const KernelTable amx_table, bf16_table;
 }
 #endif
 #ifdef NEEDLE_HAS_neon
@@ -49,6 +49,8 @@ bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
+
+bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 #endif
 #endif
 
@@ -61,6 +63,7 @@ std::vector<const KernelTable*> usable_tables() {
   std::vector<const KernelTable*> tables;
 #ifdef NEEDLE_HAS_avx512
   if (has_avx512() && has_amx()) tables.push_back(&avx512::amx_table);
+  if (has_avx512bf16()) tables.push_back(&avx512::bf16_table);
   if (has_avx512()) tables.push_back(&avx512::table);
 #endif
 #ifdef NEEDLE_HAS_avx2

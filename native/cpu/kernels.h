@@ -62,7 +62,7 @@ enum class MatmulPrecision : uint8_t { highest, high, medium };
 MatmulPrecision matmul_precision();
 
 struct KernelTable {
-  const char* name;  // "baseline", "avx2", "avx512", "amx", "neon"
+  const char* name;  // "baseline", "avx2", "avx512", "avx512bf16", "amx", "neon"
 
   // elementwise.cc: inputs already broadcast to out's shape (strides 0)
   bool (*has_unary)(UnaryOp op, DType a);  // is the function defined for this dtype?

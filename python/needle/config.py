@@ -2,7 +2,7 @@
 
     NEEDLE_BACKEND      nd | np             tensors over NDArray (default) or plain numpy arrays
     NEEDLE_JIT          auto | tile | native | off    how compiled functions run (docs/env.md)
-    NEEDLE_CPU          baseline | avx2 | avx512 | amx | neon    instruction set of the native core
+    NEEDLE_CPU          baseline | avx2 | avx512 | avx512bf16 | amx | neon    instruction set
     NEEDLE_NUM_THREADS  a positive number   size of the native thread pool
 
 The last two are read here and handed to the native core when it is loaded.

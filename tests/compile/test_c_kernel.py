@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
+from needle import _native
 from needle.backend import c_build
 from needle.testing import check_grads
 
@@ -231,3 +232,8 @@ def test_without_a_compiler(monkeypatch):
     kernel = ndl.CKernel("unbuilt", ["x"], ["y"], "y[0] = x[0];")
     with pytest.raises(c_build.BuildError, match=r"\[unbuilt\] expected a C compiler"):
         kernel(ndl.ones(1).cached_data)
+
+
+def test_every_instruction_set_has_its_flags():
+    plain = {"baseline", "neon", "wide", "wide-amx"}  # what compilers assume without flags
+    assert set(_native.instruction_sets()) <= plain | c_build.MACHINE.keys()

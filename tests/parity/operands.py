@@ -28,6 +28,8 @@ on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 TILES = next((s for s in ("amx", "wide-amx") if s in _native.instruction_sets()), None)
 VECTORS = {"amx": "avx512", "wide-amx": "wide", None: None}[TILES]
 needs_amx = pytest.mark.skipif(TILES is None, reason="this machine has no AMX")
+# What multiplies pairs of bfloat16: tiles, or the dot products of AVX-512.
+PAIRS = [s for s in ("amx", "wide-amx", "avx512bf16") if s in _native.instruction_sets()]
 
 # Around the widths of vectors (4 to 64 elements) and of the blocks that kernels cut work into.
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 255, 257, 1000)

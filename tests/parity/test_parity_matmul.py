@@ -340,25 +340,46 @@ def test_amx_keeps_products_that_underflow_in_tiles(amx):
     assert np.count_nonzero(product(a, b)) > 6_000
 
 
-@needs_amx
-def test_amx_bfloat16(amx):
-    a, b = (storage_of(normal(shape, 1), bfloat16) for shape in ((300, 520), (520, 270)))
+@pytest.mark.parametrize("sizes", [(300, 520, 270), (33, 1000, 34), (512, 33, 512)])
+def test_pairs_of_bfloat16(pairs, sizes):
+    m, k, n = sizes
+    a, b = (storage_of(normal(shape, 1), bfloat16) for shape in ((m, k), (k, n)))
     x, y = (numbers(v, bfloat16).astype(np.float64) for v in (a, b))
     bound = epsilon(bfloat16) * np.abs(x @ y) + 30 * epsilon(float32) * (np.abs(x) @ np.abs(y))
     assert_near(product(a, b, bfloat16).astype(np.float64), x @ y, bound, "bfloat16")
 
 
-@needs_amx
-@pytest.mark.parametrize("dtype", [float32, bfloat16])
 @pytest.mark.parametrize("left", READABLE)
-def test_amx_in_every_layout(amx, left, dtype):
-    """Whole panels and parts, several tasks and blocks of k; float32 takes tiles from 2^26 on."""
-    m, k, n = (340, 427, 557) if dtype == float32 else (131, 650, 329)
+def test_pairs_in_every_layout(pairs, left):
+    """Whole panels and parts, several tasks and blocks of k."""
+    check_every_layout((131, 650, 329), bfloat16, left)
+
+
+def test_pairs_keep_infinities_and_nans(pairs):
+    a, b = normal((140, 90), 1), normal((90, 100), 2)
+    a[3, 5], a[50, 7], b[2, 60] = np.inf, np.nan, -np.inf
+    found = product(storage_of(a, bfloat16), storage_of(b, bfloat16), bfloat16)
+    with np.errstate(invalid="ignore"):
+        expected = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))
+    np.testing.assert_array_equal(found[np.isinf(found)], expected[np.isinf(found)])
+
+
+@needs_amx
+@pytest.mark.parametrize("left", READABLE)
+def test_amx_in_every_layout(amx, left):
+    """The same of floats, which take tiles from 2^26 multiplications on."""
+    check_every_layout((340, 427, 557), float32, left)
+
+
+def check_every_layout(sizes, dtype, left):
+    m, k, n = sizes
     a = Spec(mild(dtype, (m, k), 1), dtype, left)
     for i, right in enumerate(READABLE):
         b = Spec(mild(dtype, (k, n), 2), dtype, right)
         out = blank((m, n), dtype, WRITABLE[i % len(WRITABLE)])
-        check_matmul(DEVICES[-1], out, a, b, f"{left.__name__} {right.__name__} on tiles")
+        check_matmul(DEVICES[-1], out, a, b, f"{left.__name__} {right.__name__} by pairs")
 
 
 @needs_amx

@@ -9,18 +9,8 @@
 // are exact in float32, and a tile is rounded once for 32 of them. Within a block of k the small
 // products are added first, to sums that are small as well; a1 b1 comes last.
 //
-//     for each task (a part of C)              its rows of A and columns of B are packed by itself
-//       for each block of k                    A's rows stay in the second-level cache,
-//         for each panel of B's columns        a panel of B in the first,
-//           for each panel of A's rows         and 32 x 32 sums in four tiles
-//
-// Tiles take numbers below 2^-126 as zero, and the terms of a number above 2^127 may overflow. So
-// packing notes the range of the operands, and a task whose operands could come near these limits
-// is computed by the float32 kernels instead (see is_safe). bfloat16 products are as tiles make
-// them.
-#include "amx_pack.h"
-#include "entries.h"
-#include "product.h"
+// The loops around are pair_gemm.h's.
+#include "pair_gemm.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
@@ -37,20 +27,6 @@ template <>
 constexpr TermPair kProducts<2>[] = {{0, 1}, {1, 0}, {0, 0}};
 template <>
 constexpr TermPair kProducts<3>[] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}};
-
-// k per block: a panel of A and one of B fit the first-level cache, of 48 KiB, beside their sums.
-template <int kTerms>
-constexpr int64_t kBlockDepth = 320;
-template <>
-constexpr int64_t kBlockDepth<2> = 160;
-template <>
-constexpr int64_t kBlockDepth<3> = 96;
-
-// A task's part of C: sums and rows of A take 1.3 MB of a second-level cache of 2 MB. Packing costs
-// about 1/6 of the products of 512 x 512 sums, more of smaller parts.
-constexpr int64_t kTaskSide = 512;
-constexpr int64_t kLargeTask = int64_t{1} << 27;  // multiplications, if there are few tasks
-constexpr int64_t kFewTasks = 4, kManyTasks = 16;
 
 // Products kFirst to kLast of a step of k, added to tiles 0 to 3. With the first ones, the next
 // step of A, which follows in memory, comes from the second-level cache to the first.
@@ -87,150 +63,38 @@ template <int kTerms, int kFirst, int kLast>
   }
 }
 
-// Part of C that takes the sums of two panels: rows c_row floats apart.
-struct Block {
-  float* c;
-  int64_t c_row, rows, cols;  // at most kPanel
-  bool accumulate;
-};
+struct TileUnit {
+  TileConfiguration configuration;
 
-// The products of two panels, `steps` * kStep deep.
-template <int kTerms>
-inline void multiply_panels(const bf16_t* a, const bf16_t* b, int64_t steps, const Block& to) {
-  constexpr int64_t kNext = kTerms * kPanelStep;
-  constexpr int kLast = sizeof kProducts<kTerms> / sizeof(TermPair) - 1;
-  tile_zero<0>();
-  tile_zero<1>();
-  tile_zero<2>();
-  tile_zero<3>();
-  for (int64_t s = 0; s < steps; ++s) {
-    multiply_step<kTerms, 0, (kTerms > 1 ? kLast - 1 : 0)>(a + s * kNext, b + s * kNext);
-  }
-  for (int64_t s = 0; kTerms > 1 && s < steps; ++s) {
-    multiply_step<kTerms, kLast, kLast>(a + s * kNext, b + s * kNext);
-  }
-  alignas(64) float sums[kPanel][kPanel];
-  constexpr int64_t kRow = kPanel * sizeof(float);
-  tile_store<0>(&sums[0][0], kRow);
-  tile_store<1>(&sums[0][kSide], kRow);
-  tile_store<2>(&sums[kSide][0], kRow);
-  tile_store<3>(&sums[kSide][kSide], kRow);
-  for (int64_t i = 0; i < to.rows; ++i) {
-    for (int64_t j = 0; j < to.cols; j += kSide) {
-      const Lanes<float> lanes(static_cast<int>(min_of(kSide, to.cols - j)));
-      const Vec<float> sum = load(&sums[i][j]);
-      float* const at = to.c + i * to.c_row + j;
-      lanes.store(at, to.accumulate ? sum + lanes.load(at) : sum);
+  template <int kTerms>
+  void multiply(const bf16_t* a, const bf16_t* b, int64_t steps, const Block& to) const {
+    constexpr int64_t kNext = kTerms * kPanelStep;
+    constexpr int kLast = sizeof kProducts<kTerms> / sizeof(TermPair) - 1;
+    tile_zero<0>();
+    tile_zero<1>();
+    tile_zero<2>();
+    tile_zero<3>();
+    for (int64_t s = 0; s < steps; ++s) {
+      multiply_step<kTerms, 0, (kTerms > 1 ? kLast - 1 : 0)>(a + s * kNext, b + s * kNext);
     }
-  }
-}
-
-// One product of m x k and k x n whose elements are E.
-template <class E, int kTerms>
-class TileGemm {
- public:
-  // An epilogue is run on finished tasks; without a plain result it alone takes the sums.
-  TileGemm(const Product<float>& product, const Epilogue* epilogue)
-      : p_(product),
-        epilogue_(epilogue),
-        a_(p_.a.data, p_.a.row_stride, p_.a.col_stride, false),
-        b_(p_.b.data, p_.b.col_stride, p_.b.row_stride, true),
-        depth_(even_part(p_.k, kBlockDepth<kTerms>, kStep)) {
-    const int64_t work = p_.m * p_.n * p_.k / kLargeTask;
-    const int64_t tasks = max_of(kFewTasks, min_of(kManyTasks, work));
-    rows_ = even_part(p_.m, kTaskSide, kPanel);
-    cols_ = even_part(p_.n, kTaskSide, kPanel);
-    while (ceil_div(p_.m, rows_) * ceil_div(p_.n, cols_) < tasks && max_of(rows_, cols_) > kPanel) {
-      int64_t& longer = rows_ > cols_ ? rows_ : cols_;
-      longer = even_part(longer, longer / 2, kPanel);
+    for (int64_t s = 0; kTerms > 1 && s < steps; ++s) {
+      multiply_step<kTerms, kLast, kLast>(a + s * kNext, b + s * kNext);
     }
-  }
-
-  void run() {
-    const int64_t across = ceil_div(p_.n, cols_);
-    parallel_for(ceil_div(p_.m, rows_) * across, 1, [&](int64_t begin, int64_t end) {
-      const TileConfiguration configuration;
-      for (int64_t t = begin; t < end; ++t) run_task(t / across * rows_, t % across * cols_);
-    });
-  }
-
- private:
-  void run_task(int64_t row, int64_t col) {
-    const int64_t rows = min_of(rows_, p_.m - row), cols = min_of(cols_, p_.n - col);
-    const int64_t sums = p_.out.is_plain ? 0 : rows * cols;
-    const int64_t packed = (ceil_div(rows, kPanel) + 1) * panel_size();
-    const Workspace workspace(
-        packed * static_cast<int64_t>(sizeof(bf16_t)) + sums * static_cast<int64_t>(sizeof(float)),
-        kept_by_task);
-    bf16_t* const a = workspace.as<bf16_t>();
-    Product<float> part = p_.part(row, rows, col, cols);
-    if (!p_.out.is_plain) {
-      part.out = {reinterpret_cast<char*>(a + packed), cols * 4, 4, nullptr, true};
-    }
-    if (!multiply_in_tiles(part, row, col, a)) multiply(part);
-    finish(part.out, row, rows, col, cols);
-  }
-
-  // False when the tiles cannot compute it.
-  bool multiply_in_tiles(const Product<float>& part, int64_t row, int64_t col, bf16_t* packed) {
-    float* const c = reinterpret_cast<float*>(part.out.data);
-    const int64_t c_row = part.out.row_stride / static_cast<int64_t>(sizeof(float));
-    const int64_t a_panels = ceil_div(part.m, kPanel);
-    bf16_t* const b = packed + a_panels * panel_size();
-    for (int64_t k = 0; k < p_.k; k += depth_) {
-      const int64_t depth = min_of(depth_, p_.k - k), steps = ceil_div(depth, kStep);
-      const int64_t next_depth = min_of(depth_, p_.k - k - depth);
-      Exponents range;
-      for (int64_t i = 0; i < part.m; i += kPanel) {
-        const int64_t lines = min_of(kPanel, part.m - i);
-        range.add(a_.pack(packed + i * steps * kTerms * kStep, row + i, lines, k, depth));
-      }
-      for (int64_t j = 0; j < part.n; j += kPanel) {
-        const int64_t width = min_of(kPanel, part.n - j);
-        if (!is_safe(range, b_.pack(b, col + j, width, k, depth))) return false;
-        if (j + width < part.n) {
-          b_.prefetch(col + j + width, min_of(kPanel, part.n - j - width), k, depth);
-        }
-        if (j < part.m) a_.prefetch(row + j, min_of(kPanel, part.m - j), k + depth, next_depth);
-        for (int64_t i = 0; i < part.m; i += kPanel) {
-          const bf16_t* const a = packed + i * steps * kTerms * kStep;
-          multiply_panels<kTerms>(
-              a, b, steps, {c + i * c_row + j, c_row, min_of(kPanel, part.m - i), width, k > 0});
-        }
+    alignas(64) float sums[kPanel][kPanel];
+    constexpr int64_t kRow = kPanel * sizeof(float);
+    tile_store<0>(&sums[0][0], kRow);
+    tile_store<1>(&sums[0][kSide], kRow);
+    tile_store<2>(&sums[kSide][0], kRow);
+    tile_store<3>(&sums[kSide][kSide], kRow);
+    for (int64_t i = 0; i < to.rows; ++i) {
+      for (int64_t j = 0; j < to.cols; j += kSide) {
+        const Lanes<float> lanes(static_cast<int>(min_of(kSide, to.cols - j)));
+        const Vec<float> sum = load(&sums[i][j]);
+        float* const at = to.c + i * to.c_row + j;
+        lanes.store(at, to.accumulate ? sum + lanes.load(at) : sum);
       }
     }
-    return true;
   }
-
-  // May the tiles multiply panels with these exponents? Products below 2^-126 are lost: that is
-  // less than half a unit in the last place of the smallest product when this is 2^-99 or more.
-  bool is_safe(const Exponents& a, const Exponents& b) const {
-    if (is_same<E, bf16_t>) return true;
-    constexpr int kSpare = 3;  // factors of two for the six products of a number
-    constexpr int kLowest = -126 + 8 * kTerms;
-    int length = 0;
-    while ((int64_t{1} << length) < p_.k) ++length;
-    return a.low + b.low >= kLowest + kSpare && a.low >= kLowest && b.low >= kLowest &&
-           a.high < 127 && b.high < 127 && a.high + b.high + 2 + length < 127;
-  }
-
-  void finish(const Result<float>& c, int64_t row, int64_t rows, int64_t col, int64_t cols) const {
-    float* const sums = reinterpret_cast<float*>(c.data);
-    const int64_t c_row = c.row_stride / static_cast<int64_t>(sizeof(float));
-    if (epilogue_ != nullptr) return run_on_block(*epilogue_, sums, c_row, row, rows, col, cols);
-    if (p_.out.is_plain) return;
-    for (int64_t i = 0; i < rows; ++i) {
-      p_.out.store(p_.out.at(row + i, col), p_.out.col_stride, sums + i * c_row, cols);
-    }
-  }
-
-  int64_t panel_size() const { return ceil_div(depth_, kStep) * kTerms * kPanelStep; }
-
-  const Product<float> p_;
-  const Epilogue* const epilogue_;
-  const Packer<E, kTerms> a_, b_;
-  const int64_t depth_;  // of blocks
-  int64_t rows_, cols_;  // of tasks
 };
 
 // Smaller matrices do not fill tiles, or do not pay for the split. Estimated, not measured: at 2^26
@@ -250,12 +114,12 @@ template <class E>
 void multiply_amx(const Product<float>& p, const Epilogue* epilogue) {
   if constexpr (!is_same<E, bf16_t>) {
     switch (matmul_precision()) {
-      case MatmulPrecision::highest: return TileGemm<E, 3>(p, epilogue).run();
-      case MatmulPrecision::high: return TileGemm<E, 2>(p, epilogue).run();
+      case MatmulPrecision::highest: return PairGemm<E, 3, TileUnit>(p, epilogue).run();
+      case MatmulPrecision::high: return PairGemm<E, 2, TileUnit>(p, epilogue).run();
       case MatmulPrecision::medium: break;
     }
   }
-  TileGemm<E, 1>(p, epilogue).run();
+  PairGemm<E, 1, TileUnit>(p, epilogue).run();
 }
 
 template <class E>

@@ -24,7 +24,8 @@ void scan(ScanOp op, const View& out, const View& a, int axis);
 void matmul(const View& out, const View& a, const View& b);
 void matmul_then(const TileProgram& program, const View* const* operands);
 void matmul_of(const TileProgram& program, const TileProgram* then, const View* const* operands);
-void matmul_amx(const View& out, const View& a, const View& b);  // avx512 and wide only
+void matmul_bf16(const View& out, const View& a, const View& b);  // avx512 only
+void matmul_amx(const View& out, const View& a, const View& b);   // avx512 and wide only
 void matmul_then_amx(const TileProgram& program, const View* const* operands);
 void matmul_of_amx(const TileProgram& program, const TileProgram* then,
                    const View* const* operands);

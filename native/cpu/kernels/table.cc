@@ -44,6 +44,19 @@ constexpr KernelTable table = {
     .nonzero = nonzero,
 };
 
+#if defined(__AVX512F__)
+namespace {
+constexpr KernelTable with_bf16(KernelTable kernels) {
+  kernels.name = "avx512bf16";
+  kernels.matmul = matmul_bf16;
+  return kernels;
+}
+}  // namespace
+
+extern const KernelTable bf16_table;
+const KernelTable bf16_table = with_bf16(table);
+#endif
+
 #if defined(__AVX512F__) || defined(NEEDLE_WIDE)
 namespace {
 constexpr KernelTable with_amx(KernelTable kernels) {

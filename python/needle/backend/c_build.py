@@ -34,7 +34,8 @@ AVX512 = (
     "-mprefer-vector-width=512",
 )
 # By the instruction set that the native kernels use.
-MACHINE: dict[str, tuple[str, ...]] = {"avx2": AVX2, "avx512": AVX512, "amx": AVX512}
+WITH_AVX512 = ("avx512", "avx512bf16", "amx")
+MACHINE: dict[str, tuple[str, ...]] = {"avx2": AVX2, **dict.fromkeys(WITH_AVX512, AVX512)}
 
 
 class BuildError(RuntimeError):

@@ -1,4 +1,4 @@
-"""Freeing tensors that only their own gradient refers to.
+"""When Python's collector of reference cycles runs: for tensors, and not for compilers.
 
 x.grad is a node of the graph that leads to x: a reference cycle. Python's collector frees those,
 but it counts objects and not their bytes, so it is called here when there are too many of either.
@@ -7,6 +7,8 @@ but it counts objects and not their bytes, so it is called here when there are t
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from . import _native
 
@@ -38,3 +40,19 @@ def collect() -> None:
 
 def _too_much() -> bool:
     return _native.count_nodes() > _most_values or _native.memory_stats()["live"] > _most_bytes
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Within this context, the collector does not run by itself.
+
+    For code that makes many objects which stay: the collector would look at all of them again and
+    again, and find nothing (a tenth of the time that a ResNet-18's training step takes to compile).
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

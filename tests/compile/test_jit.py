@@ -1,6 +1,7 @@
 """jit: tracing and retracing, errors that name the line, transforms, threads and processes."""
 
 import copy
+import gc
 import pickle
 import threading
 import warnings
@@ -449,3 +450,24 @@ def test_generators_and_coroutines_are_refused():
 def test_printing_a_traced_tensor_says_when_to_print(show):
     with pytest.raises(ndl.TraceError, match=r"return it, and print it after the call\.\n.*\.py:"):
         ndl.jit(lambda x: show(x * 2))(ndl.ones(2))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_left_as_it_was(enabled):
+    """It rests while a function is traced and compiled, also if that fails."""
+    seen = []
+
+    @ndl.jit
+    def step(x, fail):
+        seen.append(gc.isenabled())
+        return float(x.sum()) if fail else x * 2
+
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        step(ndl.ones(3), False)
+        with pytest.raises(ndl.TraceError, match="float"):
+            step(ndl.ones(3), True)
+        assert gc.isenabled() is enabled and seen == [False, False]
+    finally:
+        (gc.enable if before else gc.disable)()

@@ -1,7 +1,7 @@
 // Matrix products of bfloat16 by AVX-512's dot products of pairs, vdpbf16ps: twice as many
 // multiplications an instruction as of floats.
 //
-// The instruction adds two products to a float, without rounding in between, and takes numbers
+// The instruction adds two products to a float, rounded to nearest, and takes numbers
 // below 2^-126 as zero. The loops around are pair_gemm.h's; only machines that have the instruction
 // use this file's table (isa.cc).
 #include "pair_gemm.h"

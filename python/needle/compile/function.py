@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from .. import config
+from .. import config, cycles
 from ..autograd import Tensor, TensorTuple, is_grad_enabled
 from ..backend import default_device
 from ..dtype import dtype_of
@@ -228,7 +228,7 @@ class Jitted:
                 program.used = self._hits + self._misses
                 self._last = program
                 return program
-        with lock:
+        with lock, cycles.paused():
             program = self._resize(call, args, kwargs) or self._trace(call, args, kwargs, programs)
             program.used = self._hits + self._misses
             known = [p for p in self._programs.get(call.key) if not p.trace.escaped]

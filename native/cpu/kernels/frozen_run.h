@@ -5,12 +5,12 @@
 // Full values are float32. Rows lie in memory without gaps between their elements.
 #pragma once
 
-#include <array>
 #include <utility>
 
 #include "../frozen.h"
 #include "blocks.h"
 #include "formulas.h"
+#include "frozen_schedule.h"
 #include "reduce_ops.h"
 #include "stream.h"
 
@@ -64,65 +64,6 @@ template <>
 struct ReductionOf<ReduceOp::max> : Tag<Max> {};
 template <>
 struct ReductionOf<ReduceOp::min> : Tag<Min> {};
-
-constexpr bool ends_phase(const Line& i) {
-  return i.opcode == Opcode::row_reduce || i.opcode == Opcode::gather;
-}
-
-// When each instruction of a program is computed: Scheduler of program.cc, at compile time.
-template <size_t kCount>
-struct Schedule {
-  std::array<int, kCount> phase{};
-  std::array<int, kCount> keep{};  // number among kept values, or -1
-  int n_phases = 1, n_kept = 0;
-  bool is_needed[kMaxPhases][kCount]{};  // full values and sums, in each pass over the row
-
-  constexpr explicit Schedule(const Line (&code)[kCount]) {
-    for (size_t n = 0; n < kCount; ++n) {
-      for (int k = 0; k < code[n].n_args; ++k) {
-        const auto a = static_cast<size_t>(code[n].args[k]);
-        phase[n] = std::max(phase[n], phase[a] + (ends_phase(code[a]) ? 1 : 0));
-      }
-      if (is_full_step(code[n])) n_phases = std::max(n_phases, phase[n] + 1);
-    }
-    find_kept(code);
-    for (int p = 0; p < n_phases; ++p) find_needed(code, p);
-  }
-
- private:
-  static constexpr bool is_full_step(const Line& i) {
-    return i.kind == ValueKind::full || i.opcode == Opcode::column_sum || ends_phase(i);
-  }
-
-  constexpr void find_kept(const Line (&code)[kCount]) {
-    keep.fill(-1);
-    for (size_t n = 0; n < kCount; ++n) {
-      if (code[n].opcode == Opcode::store && code[n].kind == ValueKind::full) {
-        phase[n] = n_phases - 1;
-      }
-      for (int k = 0; k < code[n].n_args && is_full_step(code[n]); ++k) {
-        const auto a = static_cast<size_t>(code[n].args[k]);
-        const bool is_late = code[a].kind == ValueKind::full && phase[n] > phase[a];
-        if (is_late && code[a].opcode != Opcode::load && keep[a] < 0) keep[a] = n_kept++;
-      }
-    }
-  }
-
-  constexpr void find_needed(const Line (&code)[kCount], int pass) {
-    for (size_t n = kCount; n-- > 0;) {
-      bool& needed = is_needed[pass][n];
-      const bool is_root =
-          is_full_step(code[n]) && phase[n] == pass &&
-          (code[n].kind != ValueKind::full || keep[n] >= 0 || code[n].opcode == Opcode::store);
-      needed |= is_root;
-      const bool is_at_hand = keep[n] >= 0 && phase[n] < pass;
-      for (int k = 0; k < code[n].n_args && needed && !is_at_hand; ++k) {
-        const auto a = static_cast<size_t>(code[n].args[k]);
-        if (code[a].kind == ValueKind::full) is_needed[pass][a] = true;
-      }
-    }
-  }
-};
 
 // All of it is inlined into run(), where the object never has an address: what it holds stays in
 // registers, whatever is stored through pointers.

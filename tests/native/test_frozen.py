@@ -70,10 +70,7 @@ def run(program: Program, arrays):
     return [out.numpy() for out in (found if isinstance(found, tuple) else (found,))]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@given(st.integers(1, 300), st.integers(1, 2100), st.integers(0, 1000))
-def test_results_have_the_bits_of_the_interpreter(name, rows, length, seed):
-    rows = min(rows, 1 + 40_000 // length)
+def check_bits(name: str, rows: int, length: int, seed: int = 0):
     typed = PROGRAMS[name]
     program = typed.program
     arrays = list(operands(program, typed.inputs, rows, length, seed))
@@ -85,6 +82,19 @@ def test_results_have_the_bits_of_the_interpreter(name, rows, length, seed):
     )
     for mine, other in zip(frozen, interpreted, strict=True):
         np.testing.assert_array_equal(mine.view(np.int32), other.view(np.int32))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@given(st.integers(1, 300), st.integers(1, 2100), st.integers(0, 1000))
+def test_results_have_the_bits_of_the_interpreter(name, rows, length, seed):
+    check_bits(name, min(rows, 1 + 40_000 // length), length, seed)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@given(st.integers(1, 600), st.integers(1, 130), st.integers(0, 1000))
+def test_short_rows_have_the_bits_of_the_interpreter(name, rows, length, seed):
+    """Tiles of several rows: their columns are added four at a time."""
+    check_bits(name, rows, length, seed)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

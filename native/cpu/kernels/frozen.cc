@@ -9,15 +9,15 @@ namespace {
 
 // Vectors of float32 that do not fuse products and sums are no faster than the interpreter.
 template <const auto& kCode>
-constexpr FrozenFn function_of() {
-  if constexpr (kFusesVectors) return FrozenRows<kCode>::run;
-  return nullptr;
+constexpr Frozen entry_of() {
+  if constexpr (kFusesVectors) return FrozenRows<kCode>::entry();
+  return {};
 }
 
 }  // namespace
 
-#define FROZEN(name) function_of<frozen::name>(),
-constexpr FrozenFn kFrozen[] = {NEEDLE_FROZEN_PROGRAMS(FROZEN)};
+#define FROZEN(name) entry_of<frozen::name>(),
+constexpr Frozen kFrozen[] = {NEEDLE_FROZEN_PROGRAMS(FROZEN)};
 #undef FROZEN
 
 }  // namespace NEEDLE_ISA

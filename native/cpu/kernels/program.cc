@@ -62,13 +62,13 @@ void prepare_outputs(const TileProgram& p, const Walk& walk, uint32_t streamed, 
   }
 }
 
-// The frozen form of a program, or nullptr. The last axis must be the row, and the elements of full
-// operands side by side.
-FrozenFn frozen_form(const TileProgram& p, const Walk& rows) {
-  if (p.frozen < 0) return nullptr;
+// The frozen form of a program, or an empty one. The last axis must be the row, and the elements of
+// full operands side by side.
+Frozen frozen_form(const TileProgram& p, const Walk& rows) {
+  if (p.frozen < 0) return {};
   for (int k = 0; k < rows.count; ++k) {
     const ValueKind kind = k < p.n_outputs ? p.output_kind[k] : p.input_kind[k - p.n_outputs];
-    if (kind == ValueKind::full && rows.steps(k).col != 1) return nullptr;
+    if (kind == ValueKind::full && rows.steps(k).col != 1) return {};
   }
   return kFrozen[p.frozen];
 }
@@ -106,7 +106,7 @@ class ElementwiseRun {
   int64_t n_pieces() const { return pieces(blocks_, grain_); }
 
   void run_piece(int64_t piece) const {
-    if (frozen_ != nullptr) return run_frozen(piece);
+    if (frozen_.run != nullptr) return run_frozen(piece);
     Machine machine(p_, 1, 0, 1);
     machine.start(walk_.data + p_.n_outputs);
     prepare_outputs(p_, walk_, streamed_, machine);
@@ -149,7 +149,13 @@ class ElementwiseRun {
       at[k] = walk_.data[k] + first * walk_.steps(k).col * walk_.item[k];
     }
     const int64_t length = min_of(size, walk_.cols() - first);
-    frozen_({p_, at, row_bytes, length, length, nullptr, nullptr, streamed_, false}, 0, 1);
+    frozen_.run({.program = p_,
+                 .data = at,
+                 .row_bytes = row_bytes,
+                 .length = length,
+                 .block = length,
+                 .streamed = streamed_},
+                0, 1);
   }
 
   const TileProgram& p_;
@@ -157,7 +163,7 @@ class ElementwiseRun {
   Walk walk_;
   Block shape_;
   int64_t blocks_ = 0, grain_ = 1;
-  FrozenFn frozen_ = nullptr;
+  Frozen frozen_;
 };
 
 // A memset of no bytes costs a quarter of a microsecond on Zen 4, where glibc stores with an empty
@@ -186,7 +192,8 @@ class RowRun {
     length_ = 1;
     for (int d = 0; d < inner_.ndim; ++d) length_ *= inner_.shape[d];
     plan();
-    if (can_be_frozen()) frozen_ = frozen_form(p, inner_);
+    if (is_simple_ && outer_.ndim == 2 && outer_.rows() == 1) frozen_ = frozen_form(p, inner_);
+    if (frozen_.n_kept * length_ * static_cast<int64_t>(sizeof(float)) > kKeptBytes) frozen_ = {};
   }
 
   void run() {
@@ -257,13 +264,6 @@ class RowRun {
     return max_of(tile_capacity(p_) / length, max_of(kShortRow, lesser(kMost, kKeptBytes / bytes)));
   }
 
-  // Are rows evenly spaced, short enough to be kept, and added up to columns one by one?
-  bool can_be_frozen() const {
-    const bool is_even = is_simple_ && outer_.ndim == 2 && outer_.rows() == 1;
-    const bool is_short = kMostKept * length_ * static_cast<int64_t>(sizeof(float)) <= kKeptBytes;
-    return is_even && is_short && (p_.columns.count == 0 || rows_ < kRowsAtOnce);
-  }
-
   // Are the elements of an operand's rows further apart than its rows?
   bool lies_across() const {
     for (int k = 0; k < count_; ++k) {
@@ -302,7 +302,7 @@ class RowRun {
       sums[p_.columns.steps[c]] = scratch.as<char>() + c * length_ * 8;
     }
     clear(scratch.as<char>(), bytes);
-    if (frozen_ != nullptr) {
+    if (frozen_.run != nullptr) {
       return run_frozen(begin * rows_, min_of(outer_.cols(), end * rows_), sums, totals);
     }
     Machine machine(p_, rows_, kept_, length_, is_upright_);
@@ -330,14 +330,24 @@ class RowRun {
   void run_frozen(int64_t first, int64_t last, void* const* sums, char* totals) const {
     int64_t row_bytes[kMaxOperands];
     for (int k = 0; k < count_; ++k) row_bytes[k] = outer_.steps(k).col * outer_.item[k];
-    Scratch<32768> kept(kMostKept * length_ * static_cast<int64_t>(sizeof(float)));
-    const bool is_far = outer_.cols() * length_ >= kFarElements;
-    const FrozenCall call = {p_,      outer_.data,       row_bytes,
-                             length_, tile_capacity(p_), kept.as<float>(),
-                             sums,    streamed_,         is_far};
+    constexpr int64_t kSize = sizeof(float);
+    Scratch<32768> kept(frozen_.n_kept * length_ * kSize);
+    const int64_t held_rows = rows_ < kRowsAtOnce ? 0 : p_.columns.count * (kRowsAtOnce - 1);
+    Scratch<8192> held(held_rows * length_ * kSize);
+    const FrozenCall call = {.program = p_,
+                             .data = outer_.data,
+                             .row_bytes = row_bytes,
+                             .length = length_,
+                             .block = tile_capacity(p_),
+                             .kept = kept.as<float>(),
+                             .sums = sums,
+                             .held = held.as<float>(),
+                             .tile = rows_,
+                             .streamed = streamed_,
+                             .is_far = outer_.cols() * length_ >= kFarElements};
     const int64_t stretch = ceil_div(kStretch, rows_) * rows_;
     for (int64_t row = first; row < last; row += stretch) {
-      frozen_(call, row, min_of(last, row + stretch));
+      frozen_.run(call, row, min_of(last, row + stretch));
       flush(totals, sums);
     }
   }
@@ -454,7 +464,7 @@ class RowRun {
   bool has_one_chunk_;
   int64_t kept_;
   char* totals_;
-  FrozenFn frozen_ = nullptr;
+  Frozen frozen_;
 };
 
 }  // namespace

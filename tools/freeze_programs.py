@@ -44,9 +44,9 @@ def programs() -> Iterator[tuple[str, TypedProgram]]:
     """Names, and programs of float32."""
     ops = {
         name: importlib.import_module(f"needle.ops.{name}")
-        for name in ("softmax", "standardize", "loss", "activation")
+        for name in ("softmax", "standardize", "group_norm", "loss", "activation")
     }
-    softmax, norm, loss, activation = ops.values()
+    softmax, norm, group, loss, activation = ops.values()
     full, ids = float32, int64
     yield "softmax", softmax.softmax_program.for_dtypes((full,))
     yield "softmax_gradient", softmax.softmax_gradient.for_dtypes((full, full))
@@ -57,6 +57,10 @@ def programs() -> Iterator[tuple[str, TypedProgram]]:
         yield name, forward.for_dtypes((full,) * (2 + shifted))
         backward = norm.affine_norm_gradient(centred, True, shifted)
         yield f"{name}_gradient", backward.for_dtypes((full,) * (4 + centred))
+    yield "group_statistics", group.group_statistics(1e-5).for_dtypes((full,))
+    yield "lines", group.lines.for_dtypes((full,) * 3)
+    yield "place_sums", group.place_sums.for_dtypes((full,) * 3)
+    yield "adjoint_lines", group.adjoint_lines.for_dtypes((full,) * 6)
     forward = loss.cross_entropy_program(-100, float32)
     yield "cross_entropy", forward.for_dtypes((full, ids, full))
     backward = loss.mean_cross_entropy_gradient(-100)

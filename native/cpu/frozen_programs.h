@@ -153,6 +153,64 @@ constexpr Line rms_norm_gradient[] = {
     store(1, f32, column, 14),                          // %18
 };
 
+// group_statistics(x)
+constexpr Line group_statistics[] = {
+    load(0, f32, full),                                 // %0
+    row_size(i64),                                      // %1
+    reduce(ReduceOp::sum, f32, 0),                      // %2
+    cast(f32, scalar, 1),                               // %3
+    binary(BinaryOp::divide, f32, row, 2, 3),           // %4
+    binary(BinaryOp::subtract, f32, full, 0, 4),        // %5
+    unary(UnaryOp::square, f32, full, 5),               // %6
+    reduce(ReduceOp::sum, f32, 6),                      // %7
+    cast(f32, scalar, 1),                               // %8
+    binary(BinaryOp::divide, f32, row, 7, 8),           // %9
+    constant(f32),                                      // %10
+    binary(BinaryOp::add, f32, row, 9, 10),             // %11
+    unary(UnaryOp::rsqrt, f32, row, 11),                // %12
+    store(0, f32, row, 4),                              // %13
+    store(1, f32, row, 12),                             // %14
+};
+
+// lines(x, factor, constant)
+constexpr Line lines[] = {
+    load(0, f32, full),                                 // %0
+    load(1, f32, row),                                  // %1
+    load(2, f32, row),                                  // %2
+    binary(BinaryOp::multiply, f32, full, 0, 1),        // %3
+    binary(BinaryOp::add, f32, full, 3, 2),             // %4
+    store(0, f32, full, 4),                             // %5
+};
+
+// place_sums(g, x, mean)
+constexpr Line place_sums[] = {
+    load(0, f32, full),                                 // %0
+    load(1, f32, full),                                 // %1
+    load(2, f32, row),                                  // %2
+    reduce(ReduceOp::sum, f32, 0),                      // %3
+    binary(BinaryOp::subtract, f32, full, 1, 2),        // %4
+    binary(BinaryOp::multiply, f32, full, 0, 4),        // %5
+    reduce(ReduceOp::sum, f32, 5),                      // %6
+    store(0, f32, row, 3),                              // %7
+    store(1, f32, row, 6),                              // %8
+};
+
+// adjoint_lines(g, x, mean, of_g, of_d, of_one)
+constexpr Line adjoint_lines[] = {
+    load(0, f32, full),                                 // %0
+    load(1, f32, full),                                 // %1
+    load(2, f32, row),                                  // %2
+    load(3, f32, row),                                  // %3
+    load(4, f32, row),                                  // %4
+    load(5, f32, row),                                  // %5
+    binary(BinaryOp::multiply, f32, full, 3, 0),        // %6
+    binary(BinaryOp::subtract, f32, full, 1, 2),        // %7
+    binary(BinaryOp::multiply, f32, full, 4, 7),        // %8
+    binary(BinaryOp::subtract, f32, full, 6, 8),        // %9
+    binary(BinaryOp::subtract, f32, full, 9, 5),        // %10
+    store(0, f32, full, 10),                            // %11
+};
+
 // cross_entropy(x, ids, zero)
 constexpr Line cross_entropy[] = {
     load(0, f32, full),                                 // %0
@@ -699,4 +757,4 @@ constexpr Line inference_last_norm[] = {
 
 }  // namespace needle::frozen
 
-#define NEEDLE_FROZEN_PROGRAMS(X) X(softmax) X(softmax_gradient) X(log_softmax) X(log_softmax_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) X(cross_entropy) X(cross_entropy_gradient) X(gelu) X(gelu_gradient) X(adam) X(adam_w) X(sgd) X(sgd_momentum) X(bias) X(relu) X(bias_relu) X(residual) X(bias_residual) X(bias_shortcut) X(plain_norm) X(plain_residual_norm) X(plain_loss) X(plain_norm_gradient) X(plain_residual_norm_gradient) X(biased_residual_norm) X(biased_loss) X(biased_last_norm_gradient) X(biased_residual_norm_gradient) X(inference_residual_norm) X(inference_last_norm)
+#define NEEDLE_FROZEN_PROGRAMS(X) X(softmax) X(softmax_gradient) X(log_softmax) X(log_softmax_gradient) X(layer_norm) X(layer_norm_gradient) X(rms_norm) X(rms_norm_gradient) X(group_statistics) X(lines) X(place_sums) X(adjoint_lines) X(cross_entropy) X(cross_entropy_gradient) X(gelu) X(gelu_gradient) X(adam) X(adam_w) X(sgd) X(sgd_momentum) X(bias) X(relu) X(bias_relu) X(residual) X(bias_residual) X(bias_shortcut) X(plain_norm) X(plain_residual_norm) X(plain_loss) X(plain_norm_gradient) X(plain_residual_norm_gradient) X(biased_residual_norm) X(biased_loss) X(biased_last_norm_gradient) X(biased_residual_norm_gradient) X(inference_residual_norm) X(inference_last_norm)

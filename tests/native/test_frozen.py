@@ -97,6 +97,11 @@ def test_short_rows_have_the_bits_of_the_interpreter(name, rows, length, seed):
     check_bits(name, rows, length, seed)
 
 
+@pytest.mark.parametrize("name", ["group_statistics", "place_sums", "lines", "softmax"])
+def test_long_rows_have_the_bits_of_the_interpreter(name):
+    check_bits(name, 2, 100_353)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_do_not_depend_on_the_number_of_threads(name):
     typed = PROGRAMS[name]

@@ -1,4 +1,5 @@
-// Reductions and scans, and the common call of a reduction with the result in a new array.
+// Reductions, scans and weighted sums, and the common call of a reduction with the result in a new
+// array.
 #include <utility>
 
 #include "bindings.h"
@@ -112,6 +113,37 @@ void scan(nb::handle name, nb::handle out, nb::handle a, nb::handle axis) {
          [=](Views v) { kernel(op, *v[0], *v[1], dim); });
 }
 
+void mix(nb::handle out, nb::handle a, nb::handle starts, nb::handle places, nb::handle weights,
+         nb::handle axis) {
+  const auto kernel = kernels().mix;
+  const Operand target = read_output(out, {"mix", "out"});
+  const Operand source = read_operand(a, {"mix", "a"});
+  const Operand rows = read_operand(starts, {"mix", "starts"});
+  const Operand columns = read_operand(places, {"mix", "places"});
+  const Operand factors = read_operand(weights, {"mix", "weights"});
+  const int dim = read_axis(axis, source.view.ndim, "mix");
+  if (target.view.dtype != DType::f32) require_dtype(target.view.dtype, DType::f64, {"mix", "out"});
+  require_dtype(source.view.dtype, target.view.dtype, {"mix", "a"});
+  require_dtype(factors.view.dtype, target.view.dtype, {"mix", "weights"});
+  require_dtype(rows.view.dtype, DType::i64, {"mix", "starts"});
+  require_dtype(columns.view.dtype, DType::i64, {"mix", "places"});
+  if (rows.view.ndim != 1 || rows.view.shape[0] < 1) {
+    raise_value({"mix", "starts"}, "expected one axis, not empty, got shape %s",
+                shape_text(rows.view).c_str());
+  }
+  if (columns.view.ndim != 1) {
+    raise_value({"mix", "places"}, "expected one axis, got shape %s",
+                shape_text(columns.view).c_str());
+  }
+  require_shape(factors.view, columns.view.shape, 1, {"mix", "weights"});
+  View expected = source.view;
+  expected.shape[dim] = rows.view.shape[0] - 1;
+  require_shape(target.view, expected.shape, expected.ndim, {"mix", "out"});
+  launch(2 * target.view.size(),
+         {&target.view, &source.view, &rows.view, &columns.view, &factors.view},
+         [=](Views v) { kernel(*v[0], *v[1], *v[2], *v[3], *v[4], dim); });
+}
+
 }  // namespace
 
 void bind_reductions(nb::module_& m) {
@@ -122,6 +154,8 @@ void bind_reductions(nb::module_& m) {
         "more to decide.");
   m.def("arg_reduce", arg_reduce, arg("name"), arg("out"), arg("a"), arg("axis"));
   m.def("scan", scan, arg("name"), arg("out"), arg("a"), arg("axis"));
+  m.def("mix", mix, arg("out"), arg("a"), arg("starts"), arg("places"), arg("weights"),
+        arg("axis"));
 }
 
 }  // namespace needle

@@ -86,6 +86,10 @@ struct KernelTable {
   void (*arg_reduce)(ArgOp op, const View& out, const View& a, int axis);
   void (*scan)(ScanOp op, const View& out, const View& a, int axis);
 
+  // mix.cc: a sparse matrix, as rows of entries
+  void (*mix)(const View& out, const View& a, const View& starts, const View& places,
+              const View& weights, int axis);
+
   // matmul.cc: a and b have out's number of axes, batch axes already broadcast
   void (*matmul)(const View& out, const View& a, const View& b);
   // outputs, a, b, then the program's inputs but the first, which is the product of floats

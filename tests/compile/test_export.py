@@ -320,6 +320,9 @@ CALLS = {
     "transposed convolution": lambda x: ndl.nn.functional.conv_transpose1d(
         x.reshape((1, 4, 12)), x.reshape((4, 2, 6))[:, :, :3], stride=2, padding=1, groups=2
     ),
+    "interpolation": lambda x: ndl.nn.functional.interpolate(
+        x.reshape((1, 2, 4, 6)), size=(9, 5), mode="bilinear"
+    ),
     "indexing": lambda x: x[ndl.tensor([3, -1, 0, 3])][:, 1:5:2],
     "fused slices": lambda x: (x.cumsum(0)[1:] * x[:0:-1] + 1).tanh(),
 }

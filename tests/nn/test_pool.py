@@ -221,6 +221,33 @@ def test_interpolate_in_one_and_three_dimensions(shape, options):
     check_grads(lambda x: F.interpolate(x, **options) ** 2, x)
 
 
+@pytest.mark.parametrize("options", [{"scale_factor": 2}, {"size": (3, 11)}], ids=str)
+def test_interpolation_keeps_channels_last(options):
+    """As convolutions leave them; gradients lie like the images."""
+    images = ndl.tensor(draw(2, 9, 11, 5)).transpose((1, 3)).transpose((2, 3))
+    x = images.detach()
+    x.requires_grad = True
+    plain = ndl.tensor(x.numpy(), requires_grad=True)
+    y, z = (F.interpolate(v, mode="bilinear", **options) for v in (x, plain))
+    assert y.cached_data.strides[1] == 1
+    np.testing.assert_array_equal(y.numpy(), z.numpy())
+    for v, result in ((x, y), (plain, z)):
+        (result * result).sum().backward()
+        assert v.grad.shape == v.shape
+    np.testing.assert_array_equal(x.grad.numpy(), plain.grad.numpy())
+
+
+@pytest.mark.parametrize("options", [{"scale_factor": 2}, {"size": (3, 11)}], ids=str)
+def test_compiled_interpolation_equals_eager(options):
+    def step(x):
+        y = F.interpolate(x * 2, mode="bilinear", **options).tanh()
+        return y, ndl.grad(lambda x: F.interpolate(x, mode="bilinear", **options).exp().sum())(x)
+
+    x = ndl.tensor(draw(2, 3, 7, 6))
+    for mine, other in zip(ndl.jit(step)(x), step(x), strict=True):
+        np.testing.assert_array_equal(mine.numpy(), other.numpy())
+
+
 def test_interpolation_keeps_infinities_to_themselves():
     values = np.zeros((1, 1, 1, 6))
     values[..., 0] = np.inf

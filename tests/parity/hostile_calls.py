@@ -206,6 +206,10 @@ class Hostile:
         handle = _native.from_numpy(np.array(values, np.int64), "int64")
         return Operand(_handle=handle, shape=(count,), strides=(1,), offset=0, dtype="int64")
 
+    def weights(self, count: int) -> Operand:
+        handle = _native.from_numpy(np.ones(count, np.float32), "float32")
+        return Operand(_handle=handle, shape=(count,), strides=(1,), offset=0, dtype="float32")
+
     def node(self, data: Any) -> Any:
         """A node of the graph, some of whose fields may be missing."""
         made = _native.make_node(Node, self.number(), self.number(), data, self.number())
@@ -259,6 +263,9 @@ KERNELS = (
     lambda h, o: _native.new_reduce(h.name(REDUCE), o(), h.number(), h.pick(True, False)),
     lambda h, o: _native.arg_reduce(h.name(("argmax", "argmin")), o(), o(), h.number()),
     lambda h, o: _native.scan(h.name(("cumsum", "cumprod")), o(), o(), h.number()),
+    lambda h, o: _native.mix(o(), o(), o(), o(), o(), h.number()),
+    lambda h, o: _native.mix(
+        h.rows(2), h.rows(4), h.positions(3), h.positions(4), h.weights(4), h.pick(0, h.number())),
     lambda h, o: _native.matmul(o(), o(), o()),
     lambda h, o: _native.matmul_then(PRODUCT, (o(),), o(), o(), h.pick((), (o(),), o())),
     lambda h, o: _native.matmul_of(PRODUCT, (o(),), h.pick((o(), o()), (o(),), o()), o(),

@@ -91,6 +91,20 @@ def test_along_an_axis(name, axis):
             )
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_mix(axis):
+    for shape in (LARGE, LARGE[::-1]):
+        n = shape[axis]
+        rng = np.random.default_rng(0)
+        starts = Spec(np.arange(2 * n + 1) * 2, int64)
+        places = Spec(rng.integers(0, n, 4 * n), int64)
+        weights, spec = Spec(mild(float32, (4 * n,)), float32), Spec(mild(float32, shape), float32)
+        out = blank((*shape[:axis], 2 * n, *shape[axis + 1 :]), float32)
+        assert_equal_for_all_threads(
+            lambda o, a, *m: _native.mix(o, a, *m, axis), out, spec, starts, places, weights
+        )
+
+
 @pytest.mark.parametrize("dtype", [float32, float64, float16, bfloat16, int32])
 @pytest.mark.parametrize(
     "sizes",

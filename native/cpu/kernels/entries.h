@@ -20,6 +20,8 @@ void run_each(const TileProgram& program, const View* const* operands, int calls
 void reduce(ReduceOp op, const View& out, const View& a);
 void arg_reduce(ArgOp op, const View& out, const View& a, int axis);
 void scan(ScanOp op, const View& out, const View& a, int axis);
+void mix(const View& out, const View& a, const View& starts, const View& places,
+         const View& weights, int axis);
 
 void matmul(const View& out, const View& a, const View& b);
 void matmul_then(const TileProgram& program, const View* const* operands);

@@ -25,6 +25,7 @@ constexpr KernelTable table = {
     .reduce = reduce,
     .arg_reduce = arg_reduce,
     .scan = scan,
+    .mix = mix,
     .matmul = matmul,
     .matmul_then = matmul_then,
     .matmul_of = matmul_of,

@@ -132,6 +132,17 @@ class Backend(Protocol):
     def scan(self, name: str, out: Operand, a: Operand, axis: int) -> None:
         """cumsum, cumprod along one axis; a.dtype may differ from out.dtype as in reduce."""
 
+    def mix(
+        self, out: Operand, a: Operand,
+        starts: Operand, places: Operand, weights: Operand, axis: int,
+    ) -> None:  # fmt: skip
+        """out = m a along one axis, for a sparse matrix m (out.shape[axis], a.shape[axis]):
+
+        out[..., j, ...] = Σ weights[e] a[..., places[e], ...] for starts[j] <= e < starts[j + 1],
+        added in order. All are float32 or float64, but starts and places int64. starts begins
+        anywhere and never falls; what is out of range raises out_of_range (of operand 0, starts,
+        or 1, places) before anything is written."""
+
     # tile programs --------------------------------------------------------------------------
 
     def run(

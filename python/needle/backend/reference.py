@@ -201,6 +201,28 @@ def scan(name: str, out: Operand, a: Operand, axis: int) -> None:
         store(out, getattr(np, name)(load(a), axis=axis, **accumulator(out)))
 
 
+def mix(
+    out: Operand, a: Operand, starts: Operand, places: Operand, weights: Operand, axis: int
+) -> None:
+    first, columns, factors = (load(x) for x in (starts, places, weights))
+    lines = np.moveaxis(load(a), axis, 0)
+    least = 0
+    for start in first.tolist():
+        if not least <= start <= len(columns):
+            raise out_of_range(0, start, len(columns) + 1)
+        least = start
+    for place in columns.tolist():
+        if not 0 <= place < len(lines):
+            raise out_of_range(1, place, len(lines))
+    sums = np.zeros((len(first) - 1, *lines.shape[1:]), lines.dtype)
+    with np.errstate(all="ignore"):
+        for j in range(len(sums)):
+            for n, e in enumerate(range(first[j], first[j + 1])):
+                term = factors[e] * lines[columns[e]]
+                sums[j] = sums[j] + term if n else term
+    store(out, np.moveaxis(sums, 0, axis))
+
+
 # Tile programs ----------------------------------------------------------------------------------
 
 ROW_REDUCTIONS: dict[str, Any] = {

@@ -124,6 +124,27 @@ def _scan(k: CBody, name: str, out: Operand, a: Operand, axis: int) -> None:
     k.close(len(a.shape))
 
 
+def _mix(
+    k: CBody, out: Operand, a: Operand, starts: Operand, places: Operand, weights: Operand,
+    axis: int,
+) -> None:  # fmt: skip
+    k.name_all(out=out, a=a, starts=starts, places=places, weights=weights)
+    indices, kind = index_names(len(out.shape)), suffix(out.dtype)
+    k.loops(indices, out.shape)
+    j = indices[axis]
+    first, last = k.at(starts, [j]), k.at(starts, [f"({j} + 1)"])
+    k.put(f"{kind} sum = 0;")
+    k.put(f"for (i64 e = {first}; e < {last}; ++e) {{")
+    k.depth += 1
+    source = [*indices[:axis], "place", *indices[axis + 1 :]]
+    k.put(f"const i64 place = {k.at(places, ['e'])};")
+    k.put(f"const {kind} term = {k.at(weights, ['e'])} * {k.at(a, source)};")
+    k.put(f"sum = e == {first} ? term : sum + term;")
+    k.close()
+    k.put(f"{k.at(out, indices)} = sum;")
+    k.close(len(indices))
+
+
 # Indexing and order ------------------------------------------------------------------------------
 
 
@@ -229,7 +250,7 @@ def _searchsorted(k: CBody, out: Operand, sorted_: Operand, values: Operand, rig
 
 KERNELS: dict[str, Callable[..., None]] = {
     "fill": _fill, "copy": _copy, "unary": _unary, "binary": _binary, "where": _where,
-    "reduce": _reduce, "arg_reduce": _arg_reduce, "scan": _scan,
+    "reduce": _reduce, "arg_reduce": _arg_reduce, "scan": _scan, "mix": _mix,
     "gather": _gather, "scatter": _scatter, "argsort": _argsort, "searchsorted": _searchsorted,
     "matmul": c_networks.matmul, "conv": c_networks.conv,
     "conv_by_data": c_networks.conv_by_data, "attention": c_networks.attention,

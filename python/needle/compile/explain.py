@@ -17,7 +17,7 @@ KINDS = {
     "product": ("matmul", "conv", "attention", "recurrence", LOOP),
     "fused": ("run", "run_each"),
     "elementwise": ("unary", "binary", "where"),
-    "reduce": ("reduce", "arg_reduce", "scan"),
+    "reduce": ("reduce", "arg_reduce", "scan", "mix"),
     "layout": ("copy", "fill", "gather", "scatter"),
 }
 

@@ -337,6 +337,27 @@ def scan(name: str, a: NDArray, axis: int) -> NDArray:
     return out
 
 
+@array_function
+def mix(a: NDArray, starts: NDArray, places: NDArray, weights: NDArray, axis: int) -> NDArray:
+    """m a along an axis, for a sparse matrix m whose row j has the entries from starts[j] to
+    starts[j + 1] - 1: weights[e] in column places[e]."""
+    shape = (*a.shape[:axis], starts.shape[0] - 1, *a.shape[axis + 1 :])
+    out = _empty_in_order_of(a, shape)
+    a.device.mod.mix(out, a, starts, places, weights, axis)
+    return out
+
+
+def _empty_in_order_of(a: NDArray, shape: Shape) -> NDArray:
+    """A new array of another shape, whose axes follow each other in memory as a's do."""
+    if layout.dense_strides(a.shape, a.strides) is None:
+        return empty(shape, a.dtype, a.device)
+    order = sorted(range(a.ndim), key=lambda i: (-a.strides[i], i))
+    steps = layout.compact_strides(layout.permuted(shape, order))
+    strides = tuple([steps[order.index(i)] for i in range(a.ndim)])
+    handle = a.device.mod.empty(math.prod(shape), a.dtype)
+    return make_view(shape, strides, 0, a.dtype, a.device, handle)
+
+
 # Linear algebra ---------------------------------------------------------------------------------
 
 

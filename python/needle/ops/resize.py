@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from ..autograd import Tensor
 from ..dtype import dtype_of, widened
 from ..ndarray.layout import Shape
-from .common import check_tensor, constant
+from .common import check_tensor
 from .conv import per_axis
 from .elementwise import astype
 from .indexing import getitem, take
+from .mixing import SparseMatrix, mix
 from .pool import adaptive_avg_pool
 
 LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}  # and the number of spatial axes
@@ -45,8 +47,11 @@ def interpolate(
         return adaptive_avg_pool(x, target)
     if mode in LINEAR:
         y = astype(x, widened(dtype_of(x.dtype)))
-        for i, (m, factor) in enumerate(zip(target, factors, strict=True)):
-            y = _linear(y, 2 + i, m, factor, bool(align_corners))
+        axes = list(zip(range(2, x.ndim), target, factors, strict=True))
+        if math.prod(target) > math.prod(spatial):
+            axes.reverse()  # the last axis, which takes longest, while there is least of it
+        for axis, m, factor in axes:
+            y = _linear(y, axis, m, factor, bool(align_corners))
         return astype(y, x.dtype)
     for i, (m, factor) in enumerate(zip(target, factors, strict=True)):
         x = _nearest(x, 2 + i, m, factor, 0.5 if mode == "nearest-exact" else 0)
@@ -111,19 +116,24 @@ def _nearest(x: Tensor, axis: int, m: int, factor: float | None, shift: float) -
 
 
 def _linear(x: Tensor, axis: int, m: int, factor: float | None, align_corners: bool) -> Tensor:
-    """y_j = (1 - t) x_i + t x_i+1, where i + t is the place of j between the elements of x"""
     n = x.shape[axis]
-    if m == n:
-        return x
-    real = np.float64 if x.dtype == "float64" else np.float32
+    return (
+        x if m == n else mix(x, _weights(n, m, factor, align_corners, x.dtype == "float64"), axis)
+    )
+
+
+@lru_cache(maxsize=256)
+def _weights(
+    n: int, m: int, factor: float | None, align_corners: bool, is_double: bool
+) -> SparseMatrix:
+    """y_j = (1 - t) x_i + t x_i+1, where i + t is the place of j between the elements of x"""
+    real = np.float64 if is_double else np.float32
     places = _places(n, m, factor, align_corners, real)
     low = np.minimum(places.astype(np.int64), n - 1)
     t = np.clip(places - low.astype(real), 0, 1)
-    shape = (m, *(1,) * (x.ndim - axis - 1))
-    weights = (constant(w.astype(real).reshape(shape), x) for w in (1 - t, t))
-    below, above = (take(x, i, axis) for i in (low, np.minimum(low + 1, n - 1)))
-    first, second = weights
-    return below * first + above * second
+    pairs = np.stack([low, np.minimum(low + 1, n - 1)], 1)
+    weights = np.stack([1 - t, t], 1).astype(real)
+    return SparseMatrix(np.arange(m + 1) * 2, pairs.reshape(-1), weights.reshape(-1), n)
 
 
 def _places(n: int, m: int, factor: float | None, align_corners: bool, real: Any) -> Positions:

@@ -197,6 +197,17 @@ nb::object new_unary(nb::handle name, nb::handle a) {
   return result;
 }
 
+// Is the result of two operands row-major? Of matrices the first one of its shape decides, as in
+// strides_like (needle/ndarray/array.py).
+bool lead_to_row_major(const Pair& pair, const View& shape) {
+  for (const View* view : {&pair.left.view, &pair.right.view}) {
+    if (!leads_to_row_major(*view, shape)) return false;
+    const bool is_whole = view->ndim == 2 && std::equal(view->shape, view->shape + 2, shape.shape);
+    if (shape.ndim == 2 && is_whole) return true;
+  }
+  return true;
+}
+
 nb::object new_binary(nb::handle name, nb::handle a, nb::handle b) {
   const ArrayFields *const left = array_fields(a), *const right = array_fields(b);
   const ArrayFields* const like = left != nullptr ? left : right;
@@ -218,9 +229,7 @@ nb::object new_binary(nb::handle name, nb::handle a, nb::handle b) {
   for (const View* view : {&pair.left.view, &pair.right.view}) {
     if (!join_shape(shape, *view)) return nb::none();
   }
-  for (const View* view : {&pair.left.view, &pair.right.view}) {
-    if (!leads_to_row_major(*view, shape)) return nb::none();
-  }
+  if (!lead_to_row_major(pair, shape)) return nb::none();
   shape.dtype = pair.dtype;
   nb::object result = new_array(*like, like->dtype, shape, out);
   pair.launch_on(op, out, info.name);

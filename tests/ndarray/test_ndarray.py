@@ -205,3 +205,18 @@ def test_operators_of_integers_lose_nothing(device):
 def test_arrays_are_not_iterated_over():
     with pytest.raises(TypeError, match="'NDArray' object is not iterable"):
         list(ndl.ones(3).cached_data)
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_of_two_matrices_the_first_decides_how_the_result_lies(order):
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((5, 7)).astype(np.float32) for _ in range(2))
+    by_rows, by_columns = ndl.tensor(x), ndl.tensor(y.T).T
+    left, right = (by_rows, by_columns) if order == "ab" else (by_columns, by_rows)
+    for scalar in (False, True):
+        result = left + (2.5 if scalar else right)
+        assert result.cached_data.strides == left.cached_data.strides
+        expected = left.numpy() + (np.float32(2.5) if scalar else right.numpy())
+        np.testing.assert_array_equal(result.numpy(), expected)
+    row = ndl.tensor(x[:1])  # broadcast: the one of the result's shape decides
+    assert (row + by_columns).cached_data.strides == by_columns.cached_data.strides

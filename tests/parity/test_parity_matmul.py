@@ -80,6 +80,28 @@ def test_few_columns_in_the_last_vector(device, dtype):
         check_matmul(device, blank((29, n), dtype, sliced), a, b, f"{n} columns")
 
 
+@on_devices
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_batches_of_small_products(device, dtype):
+    """One block of registers each, in all layouts, some of which b is packed for or out turned."""
+    sizes = [(2, 2, 2), (4, 4, 4), (3, 16, 5), (14, 7, 31), (14, 16, 33), (15, 4, 4), (4, 17, 4)]
+    layouts = (contiguous, columns, transposed, sliced, *READABLE[3:])
+    for m, k, n in [*sizes, (6, 3, 64), (2, 9, 64), (2, 5, 65)]:
+        for i, layout in enumerate(layouts):
+            a = Spec(mild(dtype, (3, 7, m, k), i), dtype, layout)
+            b = Spec(mild(dtype, (7, k, n), i + 9), dtype, layouts[(2 * i + 1) % len(layouts)])
+            out = blank((3, 7, m, n), dtype, WRITABLE[i % len(WRITABLE)])
+            check_matmul(device, out, a, b, f"{dtype} {m} {k} {n} {i}")
+            turned = blank((3, 7, m, n), dtype, columns)
+            check_matmul(device, turned, a, b, f"turned {dtype} {m} {k} {n} {i}")
+
+
+def columns(values):
+    """A layout of matrices by columns."""
+    memory = np.ascontiguousarray(np.swapaxes(values, -1, -2))
+    return memory, np.swapaxes(memory, -1, -2)
+
+
 def check_matmul(device, out, a, b, about):
     dtype = out.dtype
     if not dtype.is_floating:

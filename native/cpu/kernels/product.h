@@ -4,6 +4,7 @@
 #include "alias.h"
 #include "few_rows.h"
 #include "gemm_long.h"
+#include "small_products.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
@@ -115,11 +116,16 @@ void multiply_batch(Product<T> p, Nest<3> batch, MultiplyFn<T> multiply) {
       multiply(one);
     }
   };
-  const int64_t work = p.m * p.n * p.k;
+  const int64_t work = p.m * p.n * p.k, grain = max_of(1, kGrain / max_of(1, work));
+  const SmallProducts<T> small(p);
+  if (batch.size > 1 && small.fit()) {
+    return parallel_for(batch.size, grain,
+                        [&](int64_t begin, int64_t end) { small.run(batch, begin, end); });
+  }
   if (batch.size == 1 || (work >= kOwnThreads && batch.size < kManyProducts)) {
     return run(0, batch.size);
   }
-  parallel_for(batch.size, max_of(1, kGrain / max_of(1, work)), run);
+  parallel_for(batch.size, grain, run);
 }
 
 // Elements are E (those of b, beside floats, any that floats hold), and computed in T: integers

@@ -11,7 +11,9 @@ namespace NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kGrain = 1 << 15;  // elements worth a task
-constexpr int64_t kBlock = 256;      // positions resolved at once
+// Positions resolved at once: 50 of each row of 1000 x 1000 floats, one thread, take 79 us with 256
+// of them, and 72 so.
+constexpr int64_t kBlock = 1024;
 
 // One index array: where its values lie, and what a step along the indexed axis is worth.
 struct Index {

@@ -163,6 +163,14 @@ void binary(nb::handle name, nb::handle out, nb::handle a, nb::handle b) {
   pair.launch_on(op, target.view, info.name);
 }
 
+void launch_where(const View& to, const View& condition, const View& a, const View& b) {
+  const View wide_condition = broadcast(condition, to.shape, to.ndim, {"where", "cond"});
+  const View wide_a = broadcast(a, to.shape, to.ndim, {"where", "a"});
+  const View wide_b = broadcast(b, to.shape, to.ndim, {"where", "b"});
+  launch(to.size(), {&to, &wide_condition, &wide_a, &wide_b},
+         [](Views v) { kernels().where(*v[0], *v[1], *v[2], *v[3]); });
+}
+
 void where(nb::handle out, nb::handle cond, nb::handle a, nb::handle b) {
   const Operand target = read_output(out, {"where", "out"});
   const View& to = target.view;
@@ -172,11 +180,7 @@ void where(nb::handle out, nb::handle cond, nb::handle a, nb::handle b) {
   require_dtype(condition.view.dtype, DType::b8, {"where", "cond"});
   require_dtype(left.view.dtype, to.dtype, {"where", "a"});
   require_dtype(right.view.dtype, to.dtype, {"where", "b"});
-  const View wide_condition = broadcast(condition.view, to.shape, to.ndim, {"where", "cond"});
-  const View wide_a = broadcast(left.view, to.shape, to.ndim, {"where", "a"});
-  const View wide_b = broadcast(right.view, to.shape, to.ndim, {"where", "b"});
-  launch(to.size(), {&to, &wide_condition, &wide_a, &wide_b},
-         [](Views v) { kernels().where(*v[0], *v[1], *v[2], *v[3]); });
+  launch_where(to, condition.view, left.view, right.view);
 }
 
 // Results in new arrays ---------------------------------------------------------------------------
@@ -197,15 +201,30 @@ nb::object new_unary(nb::handle name, nb::handle a) {
   return result;
 }
 
-// Is the result of two operands row-major? Of matrices the first one of its shape decides, as in
+// Is the result of these operands row-major? Of matrices the first one of its shape decides, as in
 // strides_like (needle/ndarray/array.py).
-bool lead_to_row_major(const Pair& pair, const View& shape) {
-  for (const View* view : {&pair.left.view, &pair.right.view}) {
+bool lead_to_row_major(std::initializer_list<const View*> operands, const View& shape) {
+  for (const View* view : operands) {
     if (!leads_to_row_major(*view, shape)) return false;
     const bool is_whole = view->ndim == 2 && std::equal(view->shape, view->shape + 2, shape.shape);
     if (shape.ndim == 2 && is_whole) return true;
   }
   return true;
+}
+
+// Finds the shape that operands have in common; false where there is none.
+bool join_shapes(std::initializer_list<const View*> operands, View& shape) {
+  shape.ndim = 0;
+  for (const View* view : operands) {
+    if (!join_shape(shape, *view)) return false;
+  }
+  return true;
+}
+
+nb::handle bool_dtype() {
+  static const PyObject* const dtype =
+      nb::object(nb::module_::import_("needle.dtype").attr("bool_")).release().ptr();
+  return const_cast<PyObject*>(dtype);
 }
 
 nb::object new_binary(nb::handle name, nb::handle a, nb::handle b) {
@@ -223,16 +242,32 @@ nb::object new_binary(nb::handle name, nb::handle a, nb::handle b) {
   const auto op = static_cast<BinaryOp>(position);
   const Pair pair(a, b, info.name);
   const bool is_known = kernels().has_binary(op, pair.dtype);
-  if (!is_known || info.kind == ElementwiseKind::predicate) return nb::none();
+  const std::initializer_list<const View*> operands = {&pair.left.view, &pair.right.view};
   View shape, out;
-  shape.ndim = 0;
-  for (const View* view : {&pair.left.view, &pair.right.view}) {
-    if (!join_shape(shape, *view)) return nb::none();
-  }
-  if (!lead_to_row_major(pair, shape)) return nb::none();
-  shape.dtype = pair.dtype;
-  nb::object result = new_array(*like, like->dtype, shape, out);
+  if (!is_known || !join_shapes(operands, shape)) return nb::none();
+  if (!lead_to_row_major(operands, shape)) return nb::none();
+  const bool is_predicate = info.kind == ElementwiseKind::predicate;
+  shape.dtype = is_predicate ? DType::b8 : pair.dtype;
+  nb::object result = new_array(*like, is_predicate ? bool_dtype() : like->dtype, shape, out);
   pair.launch_on(op, out, info.name);
+  return result;
+}
+
+nb::object new_where(nb::handle cond, nb::handle a, nb::handle b) {
+  const ArrayFields* const all[] = {array_fields(cond), array_fields(a), array_fields(b)};
+  for (const ArrayFields* const array : all) {
+    if (array == nullptr || !is_plain_array(*array)) return nb::none();
+  }
+  const Operand condition = read_operand(cond, {"where", "cond"});
+  const Operand left = read_operand(a, {"where", "a"}), right = read_operand(b, {"where", "b"});
+  const std::initializer_list<const View*> operands = {&left.view, &right.view, &condition.view};
+  const DType dtype = left.view.dtype;
+  if (condition.view.dtype != DType::b8 || right.view.dtype != dtype) return nb::none();
+  View shape, out;
+  if (!join_shapes(operands, shape) || !lead_to_row_major(operands, shape)) return nb::none();
+  shape.dtype = dtype;
+  nb::object result = new_array(*all[1], all[1]->dtype, shape, out);
+  launch_where(out, condition.view, left.view, right.view);
   return result;
 }
 
@@ -250,6 +285,8 @@ void bind_elementwise(nb::module_& m) {
         "to decide.");
   m.def("new_binary", new_binary, arg("name"), arg("a"), arg("b"),
         "The same for two arrays of one dtype, or one and a number.");
+  m.def("new_where", new_where, arg("cond"), arg("a"), arg("b"),
+        "The same for bools and two arrays of one dtype.");
 }
 
 }  // namespace needle

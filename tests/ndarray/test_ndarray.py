@@ -220,3 +220,42 @@ def test_of_two_matrices_the_first_decides_how_the_result_lies(order):
         np.testing.assert_array_equal(result.numpy(), expected)
     row = ndl.tensor(x[:1])  # broadcast: the one of the result's shape decides
     assert (row + by_columns).cached_data.strides == by_columns.cached_data.strides
+
+
+def two_layouts(values):
+    """The same numbers by rows and by columns."""
+    return ndl.tensor(values), ndl.tensor(np.ascontiguousarray(values.T)).T
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (1, 7), (5, 1), (0, 7), (7,), ()])
+def test_comparisons_and_where_in_all_layouts(shape):
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 3, s).astype(np.float32) for s in ((5, 7), shape))
+    for a in two_layouts(x):
+        for b in two_layouts(y) if len(shape) == 2 else (ndl.tensor(y),):
+            if y.size == 0:
+                with pytest.raises(ValueError, match="broadcast"):
+                    a > b  # noqa: B015
+                continue
+            more = a > b
+            assert more.dtype == "bool"
+            np.testing.assert_array_equal(more.numpy(), x > y)
+            np.testing.assert_array_equal((a <= 1).numpy(), x <= 1)
+            np.testing.assert_array_equal(b.eq(1.0).numpy(), y == 1)
+            found = ndl.where(more, a, b)
+            assert found.dtype == "float32"
+            np.testing.assert_array_equal(found.numpy(), np.where(x > y, x, y))
+            np.testing.assert_array_equal(ndl.where(more, b, 0.5).numpy(), np.where(x > y, y, 0.5))
+    matrix = two_layouts(x)[1]
+    assert ndl.where(matrix > 1, matrix, 0.0).cached_data.strides == matrix.cached_data.strides
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_where_of_every_dtype(dtype):
+    a, b = (ndl.tensor(np.array(v), dtype=dtype) for v in ([1, 0, 1], [0, 0, 1]))
+    condition = ndl.tensor([True, False, False])
+    found = ndl.where(condition, a, b)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.numpy(), np.array([1, 0, 1]))
+    numbers = ndl.where(condition.astype("int32"), a, b)  # not bools: cast first
+    np.testing.assert_array_equal(numbers.numpy(), found.numpy())

@@ -255,6 +255,7 @@ KERNELS = (
     lambda h, o: _native.to_numpy(o()),
     lambda h, o: _native.new_unary(h.name(UNARY), o()),
     lambda h, o: _native.new_binary(h.name(BINARY), h.pick(o(), h.number()), o()),
+    lambda h, o: _native.new_where(o(), h.pick(o(), h.number()), o()),
     lambda h, o: h.pick(_native.view_reshaped, _native.view_stretched)(o(), h.pick(
         (24,), (h.number(), 4), h.shape(), h.number(), (1,) * 40)),
     lambda h, o: _native.view_cut(o(), h.pick(h.number(), (h.number(),), slice(h.number()),

@@ -197,6 +197,9 @@ def _refuse(name: str, expected: str, dtype: DType) -> NoReturn:
 @array_function
 def where(cond: NDArray, a: NDArray, b: NDArray) -> NDArray:
     """a where cond else b, with broadcasting."""
+    result: NDArray | None = _native.new_where(cond, a, b)
+    if result is not None:
+        return result
     device = same_device("where", cond, a, b)
     dtype = promote(a.dtype, b.dtype)
     shape = layout.broadcast_shapes("where", cond.shape, a.shape, b.shape)

@@ -37,6 +37,7 @@ from .ndarray.layout import Size
 from .ndarray.numpy_calls import call_numpy
 from .op import Op as Op
 from .reverse import (
+    clear_gradients as clear_gradients,
     compute_gradient_of_variables as compute_gradient_of_variables,
     grad as grad,
     in_own_memory as in_own_memory,
@@ -88,6 +89,7 @@ class Value(_native.NodeBase):
     num_outputs = 1
     _abstract: Any = None  # stands for the data in lazy mode: shape and dtype, no elements
     _hooks: dict[object, Callable[[Any], Any]] | None = None
+    _adds_up = False  # does a backward pass add to grad?
 
     @classmethod
     def make_const(cls, data: Any, requires_grad: bool = False) -> Any:
@@ -428,7 +430,8 @@ class Tensor(Value, TensorMethods):
     ) -> None:
         """Set `.grad` of every value that this one depends on.
 
-        out_grad defaults to ones. `.grad` is overwritten, or added to with `accumulate=True`. With
+        out_grad defaults to ones. `.grad` is overwritten, or added to with `accumulate=True` and
+        for parameters for which `zero_grad` was called (of an optimizer, or a module). With
         `create_graph=False` the gradients are plain data, and only leaves keep them: less memory,
         no second derivatives. The graph is then freed on the way, unless `retain_graph=True`.
         """

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native, cycles
+from .facts import changed, fact
 from .graph import propagate, pull_back
 from .ndarray import functions, mutation, select
 from .op import Op
 
 if TYPE_CHECKING:
-    from .autograd import Value
+    from .autograd import Tensor, Value
 
 
 class Freed(Op):
@@ -36,7 +37,8 @@ def compute_gradient_of_variables(
 
     A leaf's gradient is a node of the graph, in memory of its own. What lies between keeps its
     gradient as plain data, else every value would be in a cycle with its own gradient; with
-    `create_graph=False`, none, and the graph is freed unless `retain_graph` says otherwise.
+    `create_graph=False`, none, and the graph is freed unless `retain_graph` says otherwise. After
+    `zero_grad`, gradients add up as PyTorch's do, without the history of earlier ones.
     """
     retain_graph = create_graph if retain_graph is None else retain_graph
     if create_graph:
@@ -53,11 +55,31 @@ def compute_gradient_of_variables(
             return
         if accumulate and node.grad is not None:
             node.grad = node.grad + grad
+        elif node.op is None and _adds_up(node) and node.grad is not None:
+            node.grad = node.grad.detach() + grad
         else:
             node.grad = grad if node.op is not None else in_own_memory(grad, taken)
 
     freed = None if retain_graph else Freed()
     propagate([output_tensor], [out_grad], store, create_graph=create_graph, freed=freed)
+
+
+def _adds_up(leaf: Value) -> bool:
+    """Has `zero_grad` been called for it? Whoever uses PyTorch's name expects its gradients."""
+    return fact(leaf, "adds_up", lambda: leaf._adds_up)
+
+
+def clear_gradients(leaves: Iterable[Tensor], set_to_none: bool, adds_up: bool = True) -> None:
+    """Forget gradients, or make them zeros; and choose whether a backward pass adds to them."""
+    for leaf in leaves:
+        if leaf._adds_up != adds_up:
+            leaf._adds_up = adds_up
+            changed()
+        if set_to_none or leaf.grad is None:
+            leaf.grad = None
+        else:
+            zeros = functions.full(leaf.shape, 0, leaf.dtype, leaf.device)
+            leaf.grad = leaf.grad.make_const(zeros)
 
 
 def grad(

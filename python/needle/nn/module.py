@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from .. import init
-from ..autograd import HookHandle, Tensor
+from ..autograd import HookHandle, Tensor, clear_gradients
 from ..backend import device_named
 from ..dtype import dtype_of
 from ..facts import Noted
@@ -213,9 +212,8 @@ class Module(Noted):
         setattr(self, name, module)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or make them zeros."""
-        for p in self.parameters():
-            p.grad = None if set_to_none or p.grad is None else init.zeros_like(p)
+        """Forget the gradients, or make them zeros; from then on, each backward() adds to them."""
+        clear_gradients(self.parameters(), set_to_none)
 
     # Modes ----------------------------------------------------------------------------------
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ..autograd import Tensor, enable_grad, no_grad
+from ..autograd import Tensor, clear_gradients, enable_grad, no_grad
 from ..clipping import clip_grad_norm_
 from ..facts import changed, fact
-from ..init import zeros_like
 from .group import ParamGroup
 from .rule import can_run, rule_program, run_rule
 
@@ -160,14 +159,12 @@ class Optimizer:
         return [self.state[p]["step"] if p in self.state else None for p in group.params]
 
     def reset_grad(self) -> None:
-        """Forget the gradients."""
-        for p in self.params:
-            p.grad = None
+        """Forget the gradients; from then on, each backward() overwrites them."""
+        clear_gradients(self.params, set_to_none=True, adds_up=False)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or make them zeros."""
-        for p in self.params:
-            p.grad = None if set_to_none or p.grad is None else zeros_like(p)
+        """Forget the gradients, or make them zeros; from then on, each backward() adds to them."""
+        clear_gradients(self.params, set_to_none)
 
     def clip_grad_norm(self, max_norm: float = 0.25) -> Tensor:
         """Scale all gradients so that their common L2 norm is at most max_norm; gives the norm."""

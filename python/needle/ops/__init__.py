@@ -102,6 +102,7 @@ from .indexing import (
     index_add as index_add,
     masked_fill as masked_fill,
     nonzero as nonzero,
+    scatter as scatter,
     scatter_add as scatter_add,
     take as take,
     take_along_axis as take_along_axis,
@@ -227,6 +228,19 @@ from .softmax import (
     logsoftmax as logsoftmax,
     logsumexp as logsumexp,
     softmax as softmax,
+)
+from .torch_math import (
+    addcdiv as addcdiv,
+    addcmul as addcmul,
+    addmm as addmm,
+    baddbmm as baddbmm,
+    bincount as bincount,
+    broadcast_tensors as broadcast_tensors,
+    cdist as cdist,
+    clamp_max as clamp_max,
+    clamp_min as clamp_min,
+    lerp as lerp,
+    reciprocal as reciprocal,
 )
 from .torch_names import (
     amax as amax,

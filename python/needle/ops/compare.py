@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 from ..autograd import Tensor, TensorOp
 from ..backend import program as tp
@@ -227,8 +227,15 @@ class Where(TensorOp):
         return None, fit(where(cond, out_grad, 0), a), fit(where(cond, 0, out_grad), b)
 
 
-def where(cond: Any, a: Any, b: Any) -> Tensor:
-    """a where cond is true, else b; all three broadcast."""
+@overload
+def where(cond: Any, a: Any, b: Any) -> Tensor: ...
+@overload
+def where(cond: Any) -> tuple[Tensor, ...]: ...
+def where(cond: Any, a: Any = None, b: Any = None) -> Any:
+    """a where cond is true, else b; all three broadcast. Without them, where cond is true:
+    one tensor of positions per axis."""
+    if a is None and b is None:
+        return check_tensor("where", cond).nonzero(as_tuple=True)
     like = next((x for x in (a, b, cond) if isinstance(x, Tensor)), None)
     if like is None:
         raise TypeError("[where] expected at least one Tensor among cond, a and b.")

@@ -383,6 +383,29 @@ def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     return ScatterAdd(dim)(x, index, value)
 
 
+@reporting_as("scatter")
+def scatter(x: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = None) -> Tensor:
+    """x with src[i, j, k], or a number, at [i, index[i, j, k], k] for dim 1.
+
+    Of several for one position, the last one stays."""
+    axis = layout.normalize_axis(dim, check_tensor("scatter", x).ndim, "scatter")
+    index = _whole("scatter", index, x)
+    if (src is None) == (value is None) or index.ndim != x.ndim:
+        raise ValueError(
+            f"[scatter] expected an index with {x.ndim} axes and one of src and value, got shape "
+            f"{index.shape}, {type(src).__name__} and {type(value).__name__}."
+        )
+    written = constant(value if src is None else src, x, "scatter")
+    if written.ndim and written.shape != index.shape:
+        written = getitem(written, tuple(slice(n) for n in index.shape))
+    at = [
+        index if i == axis else np.arange(n).reshape((-1,) + (1,) * (x.ndim - 1 - i))
+        for i, n in enumerate(index.shape)
+    ]
+    template, arrays = split_index(tuple(at), x)
+    return SetItem(template)(x, written, *arrays)
+
+
 # Masks --------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from ..autograd import Tensor, TensorTuple
 from . import (
     arithmetic,
+    assigning,
     compare,
     elementwise,
     indexing,
@@ -20,6 +21,7 @@ from . import (
     order,
     reduce,
     running,
+    torch_math,
     torch_names,
     tuples,
     unary,
@@ -124,10 +126,13 @@ for function in (
     joining.repeat, joining.roll,
     # indexing.py, order.py
     indexing.take, indexing.take_along_axis, indexing.gather, indexing.scatter_add,
-    indexing.index_add, indexing.masked_fill, indexing.nonzero,
+    indexing.index_add, indexing.scatter, indexing.masked_fill, indexing.nonzero,
+    torch_math.reciprocal, torch_math.clamp_min, torch_math.clamp_max, torch_math.lerp,
+    torch_math.addcmul, torch_math.addcdiv, torch_math.addmm, torch_math.bincount,
     order.sort, order.argsort, order.topk, order.median, order.unique,
 ):  # fmt: skip
     METHODS[function.__name__] = function
+METHODS.update(assigning.METHODS)
 METHODS.update(torch_names.METHODS)
 
 

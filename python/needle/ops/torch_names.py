@@ -13,16 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import Tensor, is_grad_enabled
+from ..autograd import Tensor
 from ..dtype import dtype_of
 from ..ndarray import layout
-from ..ndarray.random import RandomSource, default_generator
 from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
 from .common import check_tensor, check_tensors, constant, reporting_as, whole_number
 from .elementwise import astype
-from .indexing import getitem, setitem, take
-from .inplace import IN_PLACE
+from .indexing import getitem, take
 from .joining import concatenate, repeat, split
 from .matmul import matmul, outer
 from .movement import (
@@ -276,91 +274,13 @@ def _casting(name: str, dtype: str) -> Callable[[Tensor], Tensor]:
     return cast
 
 
-def _refuse_recording(*operands: Any) -> None:
-    if is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in operands):
-        raise ValueError(
-            "[in place] expected no gradients to record here; put it into `with "
-            "needle.no_grad():`, or make a new tensor instead."
-        )
-
-
-def _writing(name: str, operator: str, symbol: str) -> Callable[[Tensor, Any], Tensor]:
-    """The method that writes into x as the operator does; a tensor with a history is refused."""
-
-    def write(x: Tensor, other: Any) -> Tensor:
-        _refuse_recording(x, other)
-        written: Tensor = IN_PLACE[operator](x, other)
-        return written
-
-    write.__name__ = write.__qualname__ = name
-    write.__doc__ = f"x {symbol} other, written into x's memory; only where nothing is recorded."
-    return write
-
-
-def _writing_scaled(name: str, operator: str, symbol: str) -> Callable[..., Tensor]:
-    """The same for sums, with PyTorch's factor."""
-    write = _writing(name, operator, symbol)
-
-    def write_scaled(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
-        return write(x, other if alpha == 1 else multiply(constant(other, x, name), alpha))
-
-    write_scaled.__name__ = write_scaled.__qualname__ = name
-    write_scaled.__doc__ = f"x {symbol} alpha other, in x's memory; only where nothing is recorded."
-    return write_scaled
-
-
-def copy_(x: Tensor, other: Any) -> Tensor:
-    """Write other's elements, broadcast and cast, into x."""
-    given = astype(constant(other, x, "copy_"), x.dtype)
-    setitem(x, ..., given)
-    return x
-
-
-def fill_(x: Tensor, value: Any) -> Tensor:
-    """Write one number into all of x."""
-    setitem(x, ..., value)
-    return x
-
-
-def zero_(x: Tensor) -> Tensor:
-    """Write 0 into all of x."""
-    return fill_(x, 0)
-
-
-def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """x limited to [min, max], written into x's memory; only where nothing is recorded."""
-    _refuse_recording(x, min, max)
-    return copy_(x, clamp(x, min, max))
-
-
-def uniform_(
-    x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: RandomSource | None = None
-) -> Tensor:
-    """Write numbers that are even in [low, high) into x."""
-    source = generator or default_generator()
-    return _give(x, source.uniform(x.shape, low, high, x.dtype, x.device))
-
-
-def normal_(
-    x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: RandomSource | None = None
-) -> Tensor:
-    """Write normal numbers into x."""
-    source = generator or default_generator()
-    return _give(x, source.normal(x.shape, mean, std, x.dtype, x.device))
-
-
-def _give(x: Tensor, data: Any) -> Tensor:
-    setitem(x, ..., Tensor.make_const(data))
-    return x
-
-
 # Names of Tensor's methods. Those of builtin types come last: behind them, in a class that is only
 # written for type checkers, these names would mean the methods.
 METHODS: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (
         expand, movedim, t, unflatten, narrow, select, unbind, index_select, masked_select, diag,
         trace, isclose, allclose, view_as, expand_as, type_as, numel, dim, is_floating_point,
-        is_contiguous, contiguous, cpu, copy_, fill_, zero_, clamp_, uniform_, normal_,
+        is_contiguous, contiguous, cpu,
     )},
     "view": reshape, "reshape_as": view_as, "ravel": flatten, "moveaxis": movedim,
     "swapdims": swapaxes, "nelement": numel, "ndimension": dim, "sub": sub, "mul": mul, "div": div,
@@ -368,9 +288,6 @@ METHODS: dict[str, Callable[..., Any]] = {
     "mm": mm, "bmm": bmm, "mv": mv, "amax": amax, "amin": amin, "log_softmax": log_softmax,
     "repeat_interleave": repeat_interleave, "outer": outer, "logical_and": compare.logical_and,
     "logical_or": compare.logical_or,
-    "add_": _writing_scaled("add_", "__iadd__", "+"),
-    "sub_": _writing_scaled("sub_", "__isub__", "-"),
-    "mul_": _writing("mul_", "__imul__", "*"), "div_": _writing("div_", "__itruediv__", "/"),
     **{name: _casting(name, dtype) for name, dtype in (
         ("half", "float16"), ("bfloat16", "bfloat16"), ("double", "float64"), ("long", "int64"),
         ("short", "int16"), ("char", "int8"), ("byte", "uint8"), ("float", "float32"),

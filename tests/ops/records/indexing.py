@@ -46,6 +46,15 @@ def whole(name, call):
     return Raises(call, TypeError, rf"\[{name}\] expected integer indices, got float(32|64)")
 
 
+def scatter(x, dim, index, src=None, value=None):
+    out = x.copy()
+    for at in np.ndindex(index.shape):
+        to = list(at)
+        to[dim] = index[at]
+        out[tuple(to)] = value if src is None else src[at] if np.ndim(src) else src
+    return out
+
+
 RECORDS = (
     record(
         "take", lambda x, i, axis=None: np.take(x, i, axis),
@@ -88,6 +97,16 @@ RECORDS = (
         Raises(lambda f: f(ndl.Tensor([1], dtype="int32"), 0, np.array([0]), zeros(1)), TypeError,
                r"\[scatter_add\] cannot add float(32|64) to int32; cast one of them"),
         dtypes=NUMBERS, exact=False,
+    ),
+    record(
+        "scatter", scatter,
+        (Call((3, 4), 0, ALONG, (2, 4)), Call((3, 4), 1, ALONG[:, :2], (3, 4)),
+         Call((5,), 0, ROWS, (4,)), Call((3, 4), -1, ALONG, 2), Call((5,), 0, ROWS, value=1)),
+        outside("scatter", lambda f: f(zeros(3), 0, np.array([9]), zeros(1)), 3),
+        whole("scatter", lambda f: f(zeros(3), 0, zeros(1), zeros(1))),
+        Raises(lambda f: f(zeros(3, 4), 0, ROWS, 1.0), ValueError,
+               r"\[scatter\] expected an index with 2 axes and one of src and value"),
+        dtypes=NUMBERS,
     ),
     record(
         "index_add", index_add,

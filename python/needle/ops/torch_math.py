@@ -1,0 +1,94 @@
+"""Small functions that PyTorch names, each composed of other operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..autograd import Tensor
+from ..dtype import dtype_of
+from ..ndarray import layout
+from .arithmetic import multiply
+from .common import Scalar, check_tensor, constant, reporting_as, whole_number
+from .compare import clip
+from .elementwise import astype
+from .indexing import AlongIntoZeros
+from .matmul import matmul
+from .movement import broadcast_to
+from .reduce import norm
+
+
+def reciprocal(x: Tensor) -> Tensor:
+    """1 / x"""
+    return 1 / check_tensor("reciprocal", x)
+
+
+def clamp_min(x: Tensor, min: Scalar | Tensor) -> Tensor:
+    """x, or min where that is larger."""
+    return clip(x, min=min)
+
+
+def clamp_max(x: Tensor, max: Scalar | Tensor) -> Tensor:
+    """x, or max where that is smaller."""
+    return clip(x, max=max)
+
+
+@reporting_as("lerp")
+def lerp(x: Tensor, end: Any, weight: Any) -> Tensor:
+    """x + weight (end - x)"""
+    return x + multiply(constant(end, check_tensor("lerp", x)) - x, weight)
+
+
+@reporting_as("addcmul")
+def addcmul(x: Tensor, a: Tensor, b: Any, *, value: float = 1) -> Tensor:
+    """x + value a b"""
+    product: Tensor = check_tensor("addcmul", a) * b
+    return check_tensor("addcmul", x) + (product if value == 1 else product * value)
+
+
+@reporting_as("addcdiv")
+def addcdiv(x: Tensor, a: Tensor, b: Any, *, value: float = 1) -> Tensor:
+    """x + value a / b"""
+    quotient: Tensor = check_tensor("addcdiv", a) / b
+    return check_tensor("addcdiv", x) + (quotient if value == 1 else quotient * value)
+
+
+@reporting_as("addmm")
+def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta x + alpha a @ b, also of batches of matrices"""
+    product = matmul(a, b)
+    scaled = check_tensor("addmm", x) if beta == 1 else x * beta
+    return scaled + (product if alpha == 1 else product * alpha)
+
+
+baddbmm = addmm
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All of them stretched to their common shape."""
+    shapes = [check_tensor("broadcast_tensors", x).shape for x in tensors]
+    shape = layout.broadcast_shapes("broadcast_tensors", *shapes)
+    return tuple(broadcast_to(x, shape) for x in tensors)
+
+
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each of 0, 1, ... is among x's elements, or the sums of their weights.
+
+    The size depends on the data: on the largest element, or minlength if that is more."""
+    ids = check_tensor("bincount", x)
+    least = whole_number("bincount", "minlength", minlength)
+    if ids.ndim != 1 or not dtype_of(ids.dtype).is_integer or (ids.size and ids.amin().item() < 0):
+        raise ValueError(
+            f"[bincount] expected a vector of integers >= 0, got {ids.dtype} of shape {ids.shape}."
+        )
+    size = least if not ids.size else max(least, int(ids.amax().item()) + 1)
+    ones = astype(ids * 0 + 1, "int64") if weights is None else check_tensor("bincount", weights)
+    return AlongIntoZeros(0, (size,))(ones, ids)
+
+
+def cdist(a: Tensor, b: Tensor, p: float = 2.0) -> Tensor:
+    """Distances of all rows: (..., N, D) and (..., M, D) -> (..., N, M), in the p-norm."""
+    if check_tensor("cdist", a).ndim < 2 or check_tensor("cdist", b).ndim < 2:
+        raise ValueError(f"[cdist] expected rows (..., N, D), got {a.shape} and {b.shape}.")
+    if a.shape[-1] != b.shape[-1]:
+        raise ValueError(f"[cdist] expected rows of one length, got {a.shape} and {b.shape}.")
+    return norm(a.unsqueeze(-2) - b.unsqueeze(-3), p, -1)

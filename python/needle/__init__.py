@@ -42,6 +42,7 @@ from .init import (
     asarray as asarray,
     bernoulli as bernoulli,
     empty as empty,
+    empty_like as empty_like,
     eye as eye,
     from_dlpack as from_dlpack,
     from_numpy as from_numpy,
@@ -81,6 +82,8 @@ from .dtype import (
     float16 as float16,
     float32 as float32,
     float64 as float64,
+    finfo as finfo,
+    iinfo as iinfo,
     int8 as int8,
     int16 as int16,
     int32 as int32,
@@ -110,9 +113,17 @@ from . import course_paths as course_paths
 
 # PyTorch's functions that give no tensor, and its other names of element types.
 from .ops.torch_names import allclose as allclose, is_tensor as is_tensor, numel as numel
+from math import inf as inf, nan as nan, pi as pi
 from typing import TYPE_CHECKING
 
-_TORCH_DTYPES = {
+from .init.typed import TYPED
+
+Size: type = tuple  # of shapes
+channels_last, contiguous_format, preserve_format = "channels_last", "contiguous", "preserve"
+
+_TORCH_NAMES = {
+    **TYPED,
+    # not names of the module: a star import must not hide int
     "half": float16, "float": float32, "double": float64, "short": int16, "int": int32,
     "long": int64, "bool": bool_,
 }  # fmt: skip
@@ -168,8 +179,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    if name in _TORCH_DTYPES:  # not names of the module: a star import must not hide int
-        return _TORCH_DTYPES[name]
+    if name in _TORCH_NAMES:
+        return _TORCH_NAMES[name]
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

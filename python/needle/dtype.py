@@ -7,7 +7,7 @@ Promotion is NumPy's. Python scalars are weak: they take the array's type within
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -165,3 +165,49 @@ def widened(a: DType) -> DType:
 def summed(a: DType) -> DType:
     """The type of a sum or product: integers and bools widen to int64, floats stay."""
     return a if a.is_floating else int64
+
+
+class Limits(NamedTuple):
+    """The numbers that a type has: the ends, and of floats the step above 1 and the least > 0."""
+
+    min: float
+    max: float
+    bits: int
+    eps: float = 1
+    tiny: float = 1
+
+    @property
+    def smallest_normal(self) -> float:
+        """Another name of `tiny`, as PyTorch has it."""
+        return self.tiny
+
+
+def finfo(dtype: Any = "float32") -> Limits:
+    """PyTorch's `finfo`: the limits of a floating type.
+
+    >>> finfo("bfloat16").eps, finfo(float32).min
+    (0.0078125, -3.4028234663852886e+38)
+    """
+    kind = dtype_of(dtype)
+    if not kind.is_floating:
+        raise TypeError(f"[finfo] expected a floating dtype, got {kind}; iinfo is for integers.")
+    bits = 8 * kind.itemsize
+    if kind is bfloat16:  # float32 with 7 bits behind the point
+        largest = (2 - 2.0**-7) * 2.0**127
+        return Limits(-largest, largest, bits, 2.0**-7, 2.0**-126)
+    known = np.finfo(kind.storage)
+    low, high, eps, tiny = map(float, (known.min, known.max, known.eps, known.tiny))
+    return Limits(low, high, bits, eps, tiny)
+
+
+def iinfo(dtype: Any) -> Limits:
+    """PyTorch's `iinfo`: the limits of an integer type.
+
+    >>> iinfo(int8).max
+    127
+    """
+    kind = dtype_of(dtype)
+    if not kind.is_integer:
+        raise TypeError(f"[iinfo] expected an integer dtype, got {kind}; finfo is for floats.")
+    known = np.iinfo(kind.storage)
+    return Limits(int(known.min), int(known.max), 8 * kind.itemsize)

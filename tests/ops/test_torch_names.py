@@ -276,3 +276,32 @@ def test_random_numbers_and_bounds_written_into_a_tensor(dtype):
 def test_is_tensor():
     assert ndl.is_tensor(ndl.zeros(1)) and ndl.is_tensor(ndl.nn.Parameter(ndl.zeros(1)))
     assert not ndl.is_tensor(np.zeros(1)) and not ndl.is_tensor(1.0)
+
+
+def test_new_tensors_are_like_x():
+    x = ndl.tensor([1.0, 2.0], dtype="float64")
+    assert x.new_zeros(2, 3).shape == x.new_ones((2, 3)).shape == (2, 3)
+    assert x.new_full((2,), 7).tolist() == [7, 7] and x.new_tensor([3, 4]).dtype == "float64"
+    assert x.new_ones(2, dtype="int64").dtype == "int64" and x.new_empty(3).shape == (3,)
+    assert not x.new_zeros(1).requires_grad
+
+
+def test_types_and_limits():
+    torch = pytest.importorskip("torch")
+    assert ndl.FloatTensor([1, 2]).dtype == "float32" and ndl.LongTensor(2, 3).shape == (2, 3)
+    x = ndl.tensor([0.0, 2.5])
+    assert x.type(ndl.LongTensor).tolist() == [0, 2] and x.type(ndl.bool).tolist() == [False, True]
+    assert x.type() == "needle.float32" and x.shape == ndl.Size([2])
+    for name in ("float16", "bfloat16", "float32", "float64"):
+        ours, theirs = ndl.finfo(name), torch.finfo(getattr(torch, name))
+        for fact in ("min", "max", "eps", "tiny", "bits", "smallest_normal"):
+            assert getattr(ours, fact) == getattr(theirs, fact), (name, fact)
+    for name in ("int8", "uint8", "int64"):
+        ours, theirs = ndl.iinfo(name), torch.iinfo(getattr(torch, name))
+        assert (ours.min, ours.max, ours.bits) == (theirs.min, theirs.max, theirs.bits)
+    with pytest.raises(TypeError, match=r"\[finfo\] expected a floating dtype, got int8"):
+        ndl.finfo("int8")
+    with pytest.raises(TypeError, match=r"\[iinfo\] expected an integer dtype, got float32"):
+        ndl.iinfo("float32")
+    assert x.equal(ndl.tensor([0.0, 2.5])) and not x.equal(x[:1])
+    assert x.to(memory_format=ndl.channels_last) is x and ndl.inf > 0 and ndl.nan != ndl.nan

@@ -7,6 +7,7 @@ from .basic import (
     bernoulli as bernoulli,
     constant as constant,
     empty as empty,
+    empty_like as empty_like,
     eye as eye,
     from_dlpack as from_dlpack,
     from_numpy as from_numpy,

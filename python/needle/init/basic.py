@@ -130,6 +130,15 @@ def zeros_like(
     return full_like(a, 0, device=device, dtype=dtype, requires_grad=requires_grad)
 
 
+def empty_like(
+    a: Tensor, *, device: Device = None, dtype: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Memory in the shape, dtype and device of a, whose elements are not set."""
+    like = check_tensor("empty_like", a)
+    place, kind = device or like.device, dtype or like.dtype
+    return empty(like.shape, device=place, dtype=kind, requires_grad=requires_grad)
+
+
 # Patterns ---------------------------------------------------------------------------------------
 
 

@@ -244,10 +244,17 @@ class Module(Noted):
         function(self)
         return self
 
-    def to(self: M, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> M:
+    def to(
+        self: M,
+        device: Any = None,
+        dtype: Any = None,
+        non_blocking: bool = False,
+        *,
+        memory_format: Any = None,
+    ) -> M:
         """Move and cast in place: parameters stay the same objects; integers keep their dtype.
 
-        A dtype may come first. non_blocking changes nothing."""
+        A dtype may come first. non_blocking and memory_format change nothing."""
         if dtype is None and device is not None and is_dtype(device):
             device, dtype = None, device
         if dtype is not None and not dtype_of(dtype).is_floating:
@@ -259,6 +266,10 @@ class Module(Noted):
             target = tensor.dtype if keep else dtype
             give_data(tensor, Tensor(tensor.detach(), device=device, dtype=target).cached_data)
         return self
+
+    def cpu(self: M) -> M:
+        """`to("cpu")`."""
+        return self.to("cpu")
 
     def float(self: M) -> M:
         """`to(dtype="float32")`."""

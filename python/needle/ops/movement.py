@@ -364,10 +364,18 @@ def is_dtype(x: Any) -> bool:
     return True
 
 
-def to(a: Tensor, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> Tensor:
+def to(
+    a: Tensor,
+    device: Any = None,
+    dtype: Any = None,
+    non_blocking: bool = False,
+    *,
+    memory_format: Any = None,
+) -> Tensor:
     """a on another device, in another dtype, or both; a itself when it is there already.
 
-    A dtype, or a tensor to be like, may come first. non_blocking changes nothing."""
+    A dtype, or a tensor to be like, may come first. non_blocking and memory_format change
+    nothing."""
     moved = check_tensor("to", a)
     if isinstance(device, Tensor):
         device, dtype = device.device, device.dtype if dtype is None else dtype

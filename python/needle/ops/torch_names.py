@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor
+from ..backend import device_named
 from ..dtype import dtype_of
-from ..ndarray import layout
+from ..ndarray import functions as F, layout
 from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
 from .common import check_tensor, check_tensors, constant, reporting_as, whole_number
@@ -201,6 +202,11 @@ def allclose(
     return builtins.bool(reduce.all(isclose(a, b, rtol, atol, equal_nan)).item())
 
 
+def same(a: Any, b: Any) -> bool:
+    """Are shapes and all elements equal? PyTorch's `equal`, which is NumPy's here."""
+    return a.shape == b.shape and allclose(a, b, 0, 0)
+
+
 @reporting_as("in")
 def contains(x: Tensor, value: Any) -> builtins.bool:
     """Is any element equal to the value?"""
@@ -223,6 +229,46 @@ def expand_as(x: Tensor, other: Tensor) -> Tensor:
 def type_as(x: Tensor, other: Tensor) -> Tensor:
     """In another tensor's dtype."""
     return astype(x, other.dtype)
+
+
+def type(x: Tensor, dtype: Any = None) -> Any:
+    """In another dtype, which may be given as `needle.FloatTensor`; without one, its name."""
+    if dtype is None:
+        return f"needle.{check_tensor('type', x).dtype}"
+    return astype(x, getattr(dtype, "dtype", dtype))
+
+
+# New tensors of x's dtype and device, unless another is given.
+
+
+def new_full(
+    x: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None
+) -> Any:
+    """fill_value in a new tensor like x, of another size."""
+    kind = dtype_of(x.dtype if dtype is None else dtype)
+    place = x.device if device is None else device_named(device)
+    shape = layout.check_sizes(layout.normalize_shape(size, "new_full"), "new_full")
+    return Tensor.make_const(F.full(shape, fill_value, kind, place))
+
+
+def new_zeros(x: Tensor, *size: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """Zeros in a new tensor like x, of another size."""
+    shape = size[0] if len(size) == 1 else size
+    zeros: Tensor = new_full(x, shape, 0, dtype=dtype, device=device)
+    return zeros
+
+
+def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """Ones in a new tensor like x, of another size."""
+    shape = size[0] if len(size) == 1 else size
+    ones: Tensor = new_full(x, shape, 1, dtype=dtype, device=device)
+    return ones
+
+
+def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Data as a new tensor like x."""
+    place = x.device if device is None else device_named(device)
+    return Tensor(data, device=place, dtype=dtype or x.dtype, requires_grad=False)
 
 
 def is_tensor(x: Any) -> builtins.bool:
@@ -253,8 +299,10 @@ def is_contiguous(x: Tensor) -> builtins.bool:
     )
 
 
-def contiguous(x: Tensor) -> Tensor:
-    """x itself when its elements lie in C order, else a copy in which they do."""
+def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
+    """x itself when its elements lie in C order, else a copy in which they do.
+
+    memory_format changes nothing."""
     return x if is_contiguous(x) else clone(x)
 
 
@@ -280,14 +328,15 @@ METHODS: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (
         expand, movedim, t, unflatten, narrow, select, unbind, index_select, masked_select, diag,
         trace, isclose, allclose, view_as, expand_as, type_as, numel, dim, is_floating_point,
-        is_contiguous, contiguous, cpu,
+        is_contiguous, contiguous, cpu, new_full, new_zeros, new_ones, new_tensor,
     )},
     "view": reshape, "reshape_as": view_as, "ravel": flatten, "moveaxis": movedim,
     "swapdims": swapaxes, "nelement": numel, "ndimension": dim, "sub": sub, "mul": mul, "div": div,
     "pow": pow, "neg": neg, "add": add, "gt": gt, "ge": ge, "lt": lt, "le": le, "clamp": clamp,
     "mm": mm, "bmm": bmm, "mv": mv, "amax": amax, "amin": amin, "log_softmax": log_softmax,
     "repeat_interleave": repeat_interleave, "outer": outer, "logical_and": compare.logical_and,
-    "logical_or": compare.logical_or,
+    "logical_or": compare.logical_or, "new_empty": new_zeros, "equal": same,
+    "type": type,
     **{name: _casting(name, dtype) for name, dtype in (
         ("half", "float16"), ("bfloat16", "bfloat16"), ("double", "float64"), ("long", "int64"),
         ("short", "int16"), ("char", "int8"), ("byte", "uint8"), ("float", "float32"),

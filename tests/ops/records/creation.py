@@ -80,6 +80,7 @@ CONSTANTS = (
     CreationRecord("full_like", lambda a, v: np.full(a.shape, v, "float64"), (Call(LIKE, 3),),
                    dtype="float64"),
     CreationRecord("empty", None, SIZES, ((2, 3), (2, 3), (), (0, 2)), errors=sized("empty")),
+    CreationRecord("empty_like", None, (Call(LIKE),), ((2, 3),), dtype="float64"),
 )  # fmt: skip
 
 PATTERNS = (

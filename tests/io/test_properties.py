@@ -53,7 +53,7 @@ def test_a_models_state_comes_back_from_a_file(tmp_path_factory, model, layout):
     ndl.save(model.state_dict(layout), path)
     other = scrambled(model)
     report = other.load_state_dict(ndl.load(path), layout=layout)
-    assert not any(report)
+    assert not report
     expected = model.state_dict()
     for name, tensor in other.state_dict().items():
         np.testing.assert_array_equal(tensor.numpy(), expected[name].numpy(), err_msg=name)

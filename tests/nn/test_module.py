@@ -251,7 +251,7 @@ def test_state_round_trip():
     first, second = Block(), Block()
     first(sample(8, 4))  # running statistics move
     report = second.load_state_dict(first.state_dict())
-    assert not any(report) and str(report) == "every tensor matched"
+    assert not report and str(report) == "every tensor matched"
     for name, value in first.state_dict().items():
         np.testing.assert_array_equal(second.state_dict()[name].numpy(), value.numpy())
     first.fc1.weight.data = first.fc1.weight * 0  # the copy is a copy
@@ -635,3 +635,23 @@ def test_a_graph_older_than_its_weights_is_refused():
         change(model)
         with pytest.raises(ValueError, match="backward"):
             loss.backward()
+
+
+def test_a_report_is_two_lists_as_in_torch():
+    model = nn.Sequential(nn.Linear(2, 3))
+    missing, unexpected = model.load_state_dict({"other": ndl.ones(1)}, strict=False)
+    assert missing == ["0.weight", "0.bias"] and unexpected == ["other"]
+    assert not model.load_state_dict(model.state_dict())
+
+
+def test_weights_that_lie_the_other_way():
+    layer, embedding = nn.Linear(4, 4), nn.Embedding(6, 4)
+    x = ndl.ones(2, 4)
+    with pytest.raises(ValueError, match=r"\[linear\] .* got that of an nn\.Linear, .* weight\.T"):
+        nn.functional.linear(x, layer.weight)
+    assert ndl.allclose(nn.functional.linear(x, layer.weight.T, layer.bias), layer(x), 1e-5, 1e-6)
+    head = nn.Linear(4, 6, bias=False)
+    head.weight = embedding.weight
+    with pytest.raises(ValueError, match=r"\[Linear\] expected a weight \(in, out\) \(4, 6\), got"):
+        head(x)
+    assert nn.functional.linear(x, head.weight).shape == (2, 6)

@@ -31,6 +31,7 @@ class Linear(Module):
         self.out_features = out_features
         options = {"device": device, "dtype": dtype}
         self.weight = Parameter(init.kaiming_uniform(in_features, out_features, **options))
+        self.weight.is_transposed = True  # for F.linear, whose weight is (out, in)
         self.bias = None
         if bias:
             drawn = init.kaiming_uniform(out_features, 1, **options)
@@ -39,6 +40,12 @@ class Linear(Module):
     def forward(self, x: Tensor) -> Tensor:
         weight = self.weight
         if x.shape[-1:] != weight.shape[:1]:
+            if x.shape[-1:] == weight.shape[1:] == (self.in_features,):
+                raise ValueError(
+                    f"[Linear] expected a weight (in, out) {weight.shape[::-1]}, got "
+                    f"{weight.shape}, as PyTorch has it; if it is shared with an embedding, use "
+                    "F.linear(x, embedding.weight)."
+                )
             raise ValueError(
                 f"[Linear] expected the last dimension of the input to be {weight.shape[0]}, got "
                 f"{x.shape} with weight {weight.shape}; change in_features, or flatten or "

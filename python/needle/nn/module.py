@@ -33,6 +33,8 @@ M = TypeVar("M", bound="Module")
 class Parameter(Tensor):
     """A tensor that training changes."""
 
+    is_transposed = False  # is it (in, out), where PyTorch has (out, in)?
+
 
 class _CallStack(threading.local):
     """The modules whose forward is running, outermost first: for error messages."""
@@ -173,7 +175,7 @@ class Module(Noted):
         own = {entry.name: entry for entry in self._state_entries(layout)}
         check_numbers(own, state)
         report = compare(own, state)
-        if strict and any(report):
+        if strict and report:
             raise ValueError(
                 f"[load_state_dict] {type(self).__name__} and the state differ; "
                 f"strict=False loads what matches:\n{report}{_hint(self, state, layout)}"
@@ -349,7 +351,7 @@ def _at(module: Module, path: str) -> Module | None:
 def _hint(module: Module, state: Mapping[str, Any], layout: str) -> str:
     """That the other layout would have matched, if it would."""
     other = "torch" if layout == "needle" else "needle"
-    fits = not any(compare({e.name: e for e in module._state_entries(other)}, state))
+    fits = not (compare({e.name: e for e in module._state_entries(other)}, state))
     return f"\nThe state has the other layout: give layout={other!r}." if fits else ""
 
 

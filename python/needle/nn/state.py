@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .. import init
@@ -29,12 +30,22 @@ class StateEntry(NamedTuple):
     optional: bool = False  # a state may do without it
 
 
-class LoadReport(NamedTuple):
-    """What load_state_dict found: names, and (name, expected, given) of shapes or of dtypes."""
+@dataclass
+class LoadReport:
+    """What load_state_dict found: names, and (name, expected, given) of shapes or of dtypes.
+
+    As in PyTorch, it can be taken apart: `missing, unexpected = model.load_state_dict(...)`."""
 
     missing: list[str]
     unexpected: list[str]
     mismatched: list[tuple[str, Any, Any]]
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return iter((self.missing, self.unexpected))
+
+    def __bool__(self) -> bool:
+        """Did anything not match?"""
+        return bool(self.missing or self.unexpected or self.mismatched)
 
     @property
     def missing_keys(self) -> list[str]:

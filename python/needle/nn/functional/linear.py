@@ -15,6 +15,11 @@ from ...ops.indexing import FromZero, ids_of
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b with W (out, in), as in PyTorch: (..., in) -> (..., out). (nn.Linear keeps Wᵀ.)"""
+    if getattr(weight, "is_transposed", False):
+        raise ValueError(
+            "[linear] expected a weight (out, in), got that of an nn.Linear, (in, out) "
+            f"{weight.shape}; give weight.T, or use x @ weight."
+        )
     if input.shape[-1:] != weight.shape[-1:]:
         raise ValueError(
             f"[linear] expected the last dimension of the input to be {weight.shape[-1]}, got "

@@ -22,6 +22,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [
     ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0}, None),
     ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.01}, None),
     ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0, "nesterov": True}, None),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True}, None),
     ("Adam", {"lr": 0.01}, None),
     ("Adam", {"lr": 0.02, "weight_decay": 0.1, "betas": (0.8, 0.95), "eps": 1e-3}, None),
     ("Adam", {"lr": 0.02, "beta1": 0.7, "beta2": 0.9}, {"lr": 0.02, "betas": (0.7, 0.9)}),

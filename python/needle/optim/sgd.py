@@ -21,7 +21,7 @@ class SGD(Optimizer):
 
     λ is weight_decay, μ momentum. dampening=None sets τ = μ: u is then an average of gradients.
     With a number for dampening, τ is that and u starts as the first gradient: PyTorch's momentum,
-    whose default is dampening=0.
+    whose default is dampening=0. nesterov is PyTorch's too, and sets τ = 0 if nothing is given.
     """
 
     variable = ("lr", "momentum", "weight_decay")
@@ -38,6 +38,8 @@ class SGD(Optimizer):
     ):
         if nesterov and momentum <= 0:
             raise ValueError(f"[SGD] nesterov needs momentum above 0, got {momentum}.")
+        if nesterov and dampening is None:
+            dampening = 0
         super().__init__(
             params,
             lr=lr,

@@ -3,6 +3,7 @@
 from .bundled import digits as digits
 from .cifar10 import CIFAR10Dataset as CIFAR10Dataset
 from .dataset import (
+    ConcatDataset as ConcatDataset,
     Dataset as Dataset,
     IterableDataset as IterableDataset,
     NDArrayDataset as NDArrayDataset,
@@ -11,8 +12,16 @@ from .dataset import (
     collate as collate,
     random_split as random_split,
 )
-from .loader import DataLoader as DataLoader, RandomSampler as RandomSampler
+from .loader import DataLoader as DataLoader
 from .mnist import MNIST as MNIST, FashionMNIST as FashionMNIST, MNISTDataset as MNISTDataset
+from .sampler import (
+    BatchSampler as BatchSampler,
+    RandomSampler as RandomSampler,
+    Sampler as Sampler,
+    SequentialSampler as SequentialSampler,
+    SubsetRandomSampler as SubsetRandomSampler,
+    WeightedRandomSampler as WeightedRandomSampler,
+)
 from .text import (
     Corpus as Corpus,
     Dictionary as Dictionary,

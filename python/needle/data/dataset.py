@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,27 @@ class Subset(Dataset):
 
     def finish(self, raw: Any) -> Any:
         return self.dataset.finish(raw)
+
+
+class ConcatDataset(Dataset):
+    """The items of several datasets, one dataset after the other."""
+
+    def __init__(self, datasets: Iterable[Any]):
+        super().__init__()
+        self.datasets = list(datasets)
+        self.cumulative_sizes = np.cumsum([len(d) for d in self.datasets]).tolist()
+        if not self.datasets:
+            raise ValueError("[ConcatDataset] expected at least one dataset, got none.")
+
+    def __len__(self) -> int:
+        return int(self.cumulative_sizes[-1])
+
+    def __getitem__(self, index: int) -> Any:
+        i = index + len(self) if index < 0 else index
+        if not 0 <= i < len(self):
+            raise IndexError(f"[ConcatDataset] expected one of {len(self)} items, got {index}.")
+        part = bisect_right(self.cumulative_sizes, i)
+        return self.datasets[part][i - (self.cumulative_sizes[part - 1] if part else 0)]
 
 
 def random_split(

@@ -17,33 +17,19 @@ from ..dtype import dtype_of
 from ..init import tensor
 from ..ndarray.random import RandomSource
 from .dataset import Dataset, IterableDataset, collate, permutation
+from .sampler import RandomSampler
 from .workers import Job, Workers, in_order
 
 Array = np.ndarray[Any, Any]
 
 
-class RandomSampler:
-    """A new order for every epoch, from a seed of its own: it draws nothing from NumPy's state."""
-
-    def __init__(self, length: int, seed: int = 0):
-        self.length = length
-        self.seed = seed
-        self.epoch = 0
-
-    def __len__(self) -> int:
-        return self.length
-
-    def __iter__(self) -> Iterator[int]:
-        order = np.random.default_rng((self.seed, self.epoch)).permutation(self.length)
-        self.epoch += 1
-        return iter(order.tolist())
-
-
 @dataclass
 class _Pass:
-    """One way through a dataset: the items in their order (None: a stream), and batches given."""
+    """One way through a dataset: the items in their order (None: a stream), and batches given.
 
-    order: Array | None
+    The order of a batch sampler is a list of batches."""
+
+    order: Array | list[Array] | None
     position: int = 0
 
 
@@ -53,6 +39,7 @@ class DataLoader:
     shuffle          draw np.random.permutation(n) at the start of each pass (the course's rule)
     generator        a needle.Generator that draws this permutation instead
     sampler          indices to use instead: RandomSampler(n, seed), or any iterable of numbers
+    batch_sampler    lists of indices, one for each batch, instead of all of these
     drop_last        leave out a short last batch
     collate          make a batch from a list of items, instead of stacking them; also collate_fn
     device           where the tensors go
@@ -77,6 +64,7 @@ class DataLoader:
         shuffle: bool = False,
         *,
         sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Iterable[int]] | None = None,
         drop_last: bool = False,
         collate: Callable[[list[Any]], Any] | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
@@ -93,7 +81,15 @@ class DataLoader:
             raise ValueError(f"[DataLoader] expected batch_size >= 1, got {batch_size!r}.")
         if shuffle and sampler is not None:
             raise ValueError("[DataLoader] expected shuffle or a sampler, got both.")
-        if (shuffle or sampler is not None) and isinstance(dataset, IterableDataset):
+        if batch_sampler is not None and (batch_size, shuffle, sampler, drop_last) != (
+            1, False, None, False,
+        ):  # fmt: skip
+            raise ValueError(
+                "[DataLoader] a batch_sampler takes the place of batch_size, shuffle, sampler and "
+                "drop_last; leave these out."
+            )
+        is_ordered = shuffle or sampler is not None or batch_sampler is not None
+        if is_ordered and isinstance(dataset, IterableDataset):
             raise ValueError("[DataLoader] shuffle and sampler need numbered items, got a stream.")
         if collate is not None and collate_fn is not None:
             raise TypeError("[DataLoader] give one of collate and collate_fn, got both.")
@@ -105,6 +101,7 @@ class DataLoader:
         self.shuffle = shuffle
         self.generator = generator
         self.sampler = sampler
+        self.batch_sampler = batch_sampler
         self.drop_last = drop_last
         self.collate = collate or collate_fn
         self.prefetch = prefetch
@@ -119,6 +116,8 @@ class DataLoader:
         self._resume = False
 
     def __len__(self) -> int:
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)  # type: ignore[arg-type]
         n = len(self.sampler) if hasattr(self.sampler, "__len__") else len(self.dataset)  # type: ignore[arg-type]
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
@@ -137,7 +136,9 @@ class DataLoader:
         if self._pass is current:
             self._pass = None  # between passes
 
-    def _draw_order(self) -> Array:
+    def _draw_order(self) -> Array | list[Array]:
+        if self.batch_sampler is not None:
+            return [np.fromiter(batch, np.int64) for batch in self.batch_sampler]
         if self.sampler is not None:
             return np.fromiter(self.sampler, np.int64)
         n = len(self.dataset)
@@ -146,8 +147,11 @@ class DataLoader:
     def _batches(self, current: _Pass) -> Iterator[Any]:
         size, order = self.batch_size, current.order
         assert order is not None
-        whole = len(order) - len(order) % size if self.drop_last else len(order)
-        parts = [order[i : i + size] for i in range(current.position * size, whole, size)]
+        if isinstance(order, list):
+            parts = order[current.position :]
+        else:
+            whole = len(order) - len(order) % size if self.drop_last else len(order)
+            parts = [order[i : i + size] for i in range(current.position * size, whole, size)]
         dataset = self.dataset
         if self.collate is None and isinstance(dataset, Dataset) and dataset.in_two_steps:
             if not self.num_workers and not self.prefetch:
@@ -223,13 +227,22 @@ class DataLoader:
 
         Between passes there is no order; the next pass draws its own."""
         current = self._pass or _Pass(None)
-        order = None if current.order is None else current.order.tolist()
+        order: Any = current.order
+        if order is not None:
+            order = [part.tolist() for part in order] if isinstance(order, list) else order.tolist()
         epoch = getattr(self.sampler, "epoch", None)  # of a RandomSampler
         return {"order": order, "position": current.position, "epoch": epoch}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next pass continue from a saved position, in the saved order."""
-        order = None if state["order"] is None else np.asarray(state["order"], np.int64)
+        order: Any = state["order"]
+        if order is not None:
+            in_batches = bool(order) and not isinstance(order[0], int)
+            order = (
+                [np.asarray(part, np.int64) for part in order]
+                if in_batches
+                else np.asarray(order, np.int64)
+            )
         self._pass = _Pass(order, int(state["position"]))
         self._resume = order is not None or isinstance(self.dataset, IterableDataset)
         if isinstance(self.sampler, RandomSampler) and state["epoch"] is not None:

@@ -1,0 +1,166 @@
+"""Samplers: the orders in which a loader takes items.
+
+Random ones draw from NumPy's global generator, or from the one given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from typing import Any
+
+import numpy as np
+
+from ..ndarray.random import RandomSource
+from .dataset import permutation
+
+
+class Sampler:
+    """Numbers of items: subclasses define `__iter__`, and `__len__` if they know it."""
+
+    def __init__(self, data_source: Any = None):
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError(f"[{type(self).__name__}] define __iter__(self).")
+
+
+class SequentialSampler(Sampler):
+    """0, 1, ... of a dataset."""
+
+    data_source: Sized
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+
+class RandomSampler(Sampler):
+    """A new order for every epoch.
+
+    RandomSampler(length, seed) has a seed of its own, and draws nothing from NumPy's state.
+    RandomSampler(dataset) is PyTorch's: with replacement, num_samples items that may repeat."""
+
+    def __init__(
+        self,
+        data_source: int | Sized,
+        seed: int = 0,
+        *,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: RandomSource | None = None,
+    ):
+        super().__init__(data_source)
+        self.length = data_source if isinstance(data_source, int) else len(data_source)
+        self.seed = seed
+        self.epoch = 0
+        self.replacement = replacement
+        self.num_samples = self.length if num_samples is None else num_samples
+        self.generator = generator
+        if not replacement and self.num_samples > self.length:
+            raise ValueError(
+                f"[RandomSampler] expected num_samples up to {self.length}, got "
+                f"{self.num_samples}; more need replacement=True."
+            )
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        if isinstance(self.data_source, int):
+            order = np.random.default_rng((self.seed, self.epoch)).permutation(self.length)
+            self.epoch += 1
+        elif self.replacement:
+            even = _uniform(self.num_samples, self.generator)
+            order = (even * self.length).astype(np.int64)
+        else:
+            order = permutation(self.length, self.generator)
+        return iter(order[: self.num_samples].tolist())
+
+
+class SubsetRandomSampler(Sampler):
+    """The given items, in a new order for every epoch."""
+
+    def __init__(self, indices: Sequence[int], generator: RandomSource | None = None):
+        super().__init__()
+        self.indices = indices
+        self.generator = generator
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Iterator[int]:
+        return (int(self.indices[i]) for i in permutation(len(self.indices), self.generator))
+
+
+class WeightedRandomSampler(Sampler):
+    """num_samples items, drawn by weights that need not sum to 1."""
+
+    def __init__(
+        self,
+        weights: Any,
+        num_samples: int,
+        replacement: bool = True,
+        generator: RandomSource | None = None,
+    ):
+        super().__init__()
+        self.weights = np.asarray(weights, np.float64)
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+        possible = np.count_nonzero(self.weights > 0)
+        is_weight = np.isfinite(self.weights).all() and (self.weights >= 0).all()
+        if not is_weight or self.weights.ndim != 1 or num_samples < 1:
+            raise ValueError(
+                "[WeightedRandomSampler] expected a list of finite weights >= 0 and num_samples "
+                f">= 1, got shape {self.weights.shape} and {num_samples}."
+            )
+        if possible < (1 if replacement else num_samples):
+            raise ValueError(
+                f"[WeightedRandomSampler] expected {1 if replacement else num_samples} weights "
+                f"above 0, got {possible}."
+            )
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        if self.replacement:
+            ends = np.cumsum(self.weights)
+            even = _uniform(self.num_samples, self.generator)
+            return iter(np.searchsorted(ends, even * ends[-1], "right").tolist())
+        with np.errstate(divide="ignore"):  # the first of exponential times, at rates of weights
+            times = -np.log1p(-_uniform(len(self.weights), self.generator)) / self.weights
+        return iter(np.argsort(times)[: self.num_samples].tolist())
+
+
+class BatchSampler(Sampler):
+    """Lists of batch_size numbers from another sampler."""
+
+    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False):
+        super().__init__()
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __len__(self) -> int:
+        n = len(self.sampler)  # type: ignore[arg-type]
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batch: list[int] = []
+        for i in self.sampler:
+            batch.append(i)
+            if len(batch) == self.batch_size:
+                yield batch
+                batch = []
+        if batch and not self.drop_last:
+            yield batch
+
+
+def _uniform(n: int, generator: RandomSource | None) -> np.ndarray[Any, Any]:
+    """n numbers that are even in [0, 1), in float64."""
+    if generator is None:
+        return np.random.rand(n)
+    return np.asarray(generator.uniform((n,), 0.0, 1.0, "float64").numpy())

@@ -161,6 +161,24 @@ class TransformerLayer(Module):
 class Transformer(Module):
     """A learned position for every step, then layers: (T, B, E) -> (same, zeros like it)."""
 
+    def __new__(cls, *args: Any, **options: Any) -> Transformer:
+        theirs = sorted(options.keys() & {"d_model", "nhead", "num_encoder_layers"})
+        if theirs:
+            raise TypeError(
+                f"[Transformer] this is the course's, one causal stack, got {', '.join(theirs)} of "
+                "PyTorch's; use nn.TransformerEncoder(nn.TransformerEncoderLayer(...), n) and "
+                "nn.TransformerDecoder(nn.TransformerDecoderLayer(...), n)."
+            )
+        return super().__new__(cls)
+
+    @staticmethod
+    def generate_square_subsequent_mask(
+        sz: int, device: Any = None, dtype: Any = "float32"
+    ) -> Tensor:
+        """PyTorch's causal mask (T, T): -∞ above the diagonal, else 0."""
+        above = init.full((sz, sz), float("-inf"), device=device, dtype=dtype)
+        return above.triu(1)
+
     def __init__(
         self,
         embedding_size: int,

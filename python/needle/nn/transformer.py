@@ -371,9 +371,18 @@ class TransformerDecoderLayer(_TransformerBlock):
 
 
 class TransformerEncoder(Module):
-    """Copies of an encoder layer, one after the other, and a norm at the end if one is given."""
+    """Copies of an encoder layer, one after the other, and a norm at the end if one is given.
 
-    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None):
+    enable_nested_tensor and mask_check are for PyTorch's scripts, and change nothing."""
+
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ):
         self.layers = [copy.deepcopy(encoder_layer) for _ in range(num_layers)]
         self.norm = norm
 

@@ -5,7 +5,7 @@ from ..clipping import (
     clip_grad_value_ as clip_grad_value_,
     total_norm as total_norm,
 )
-from . import schedule as schedule
+from . import lr_scheduler as lr_scheduler, schedule as schedule
 from .adafactor import Adafactor as Adafactor
 from .adagrad import Adagrad as Adagrad
 from .adam import Adam as Adam, AdamW as AdamW
@@ -30,5 +30,3 @@ from .schedule import (
     StepLR as StepLR,
 )
 from .sgd import SGD as SGD
-
-lr_scheduler = schedule  # the name in PyTorch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,8 @@ def compute_gradient_of_variables(
 
 def _adds_up(leaf: Value) -> bool:
     """Has `zero_grad` been called for it? Whoever uses PyTorch's name expects its gradients."""
-    return fact(leaf, "adds_up", lambda: leaf._adds_up)
+    alive = weakref.ref(leaf)  # a program must not keep what its trace made
+    return fact(leaf, "adds_up", lambda: getattr(alive(), "_adds_up", False))
 
 
 def clear_gradients(leaves: Iterable[Tensor], set_to_none: bool, adds_up: bool = True) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native, cycles
-from .facts import changed, fact
+from .facts import changed, fact, noting
 from .graph import propagate, pull_back
 from .ndarray import functions, mutation, select
 from .op import Op
@@ -67,6 +67,8 @@ def compute_gradient_of_variables(
 
 def _adds_up(leaf: Value) -> bool:
     """Has `zero_grad` been called for it? Whoever uses PyTorch's name expects its gradients."""
+    if noting.facts is None:
+        return leaf._adds_up
     alive = weakref.ref(leaf)  # a program must not keep what its trace made
     return fact(leaf, "adds_up", lambda: getattr(alive(), "_adds_up", False))
 

@@ -351,7 +351,7 @@ def _at(module: Module, path: str) -> Module | None:
 def _hint(module: Module, state: Mapping[str, Any], layout: str) -> str:
     """That the other layout would have matched, if it would."""
     other = "torch" if layout == "needle" else "needle"
-    fits = not (compare({e.name: e for e in module._state_entries(other)}, state))
+    fits = not compare({e.name: e for e in module._state_entries(other)}, state)
     return f"\nThe state has the other layout: give layout={other!r}." if fits else ""
 
 

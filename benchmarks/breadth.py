@@ -73,6 +73,17 @@ def products() -> Iterator[Work]:
         yield alike(
             f"bmm {b}x{m}x{k}x{n}", lambda lib, f, x, y: x @ y, floats(b, m, k), floats(b, k, n)
         )
+    for n in (256, 512, 1024, 2048):
+        x, y = floats(n, n), floats(n, n)
+        ours = [ndl.tensor(a, "bfloat16") for a in (x, y)]
+        theirs = [torch.tensor(a).bfloat16() for a in (x, y)]
+        yield Work(
+            f"bfloat16 product {n}",
+            lambda a=ours: a[0] @ a[1],
+            lambda a=theirs: a[0] @ a[1],
+            (),
+            is_smooth=False,
+        )
     yield alike(
         "einsum bij,bjk->bik",
         lambda lib, f, x, y: lib.einsum("bij,bjk->bik", x, y),

@@ -132,11 +132,28 @@ def test_state_that_was_computed_before_the_failure_is_not_updated():
         w.data = w.detach() + 1.0
         return TABLE[ids]
 
+    place = id(w.cached_data)
     count(RIGHT)
+    assert id(w.cached_data) == place  # its new data was put there at the end
     failure(count, WRONG)
     assert w.tolist() == [1.0] * 3
     count(RIGHT)
     assert w.tolist() == [2.0] * 3
+
+
+def test_state_that_several_updates_read_is_right_after_a_failure():
+    a, b = ndl.zeros(3), ndl.ones(3)
+
+    @ndl.jit
+    def swap(ids):
+        a.data, b.data = b.detach() * 2.0, a.detach()
+        return TABLE[ids]
+
+    swap(RIGHT)
+    failure(swap, WRONG)
+    assert (a.tolist(), b.tolist()) == ([2.0] * 3, [0.0] * 3)
+    swap(RIGHT)
+    assert (a.tolist(), b.tolist()) == ([0.0] * 3, [2.0] * 3)
 
 
 def test_gradients_that_were_computed_before_the_failure_are_not_given():

@@ -35,6 +35,7 @@ class Home(NamedTuple):
 
     value: FlatValue
     must: bool  # must the result be there, because other tensors share this memory?
+    at_end: bool = False  # is it copied there at the end, because a call may fail before?
 
 
 @dataclass
@@ -158,6 +159,8 @@ def _with_result_copies(
         if home is not None and root is home.value:  # it was written in place
             return home.must
         if root.kind != COMPUTED or root in taken or not result.is_whole():
+            return False
+        if home is not None and home.at_end:
             return False
         return home is None or _may_live_at(home.value, result, first[root], nodes, last)
 

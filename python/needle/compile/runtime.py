@@ -155,12 +155,13 @@ def _home(output: Output) -> Home | None:
     if output.kind == MEMORY:
         return Home(output.target.value, must=True)
     state = output.state
-    if output.kind != DATA or state is None or len(state.cells) != 1 or output.is_early:
+    if output.kind != DATA or state is None or len(state.cells) != 1:
         return None
     real, new = layout_of(state.arrays[0]), output.operand
     strides = effective_strides(new.shape, new.strides)
     here = Layout(new.shape, strides, new.offset, new.value.size, new.dtype, output.device.name)
-    return Home(state.value, must=False) if real == here and new.is_whole() else None
+    fits = real == here and new.is_whole()
+    return Home(state.value, must=False, at_end=output.is_early) if fits else None
 
 
 # Calls -------------------------------------------------------------------------------------------

@@ -111,7 +111,8 @@ template <class T>
 void multiply(T* c, int64_t c_row, int64_t rows, int64_t cols, const T* a, int64_t a_row,
               int64_t a_col, Panel<T> b, int64_t depth, bool accumulate) {
   const Panels<T> panels = {a, b.data};
-  multiply_panels<T>({&panels, 1, depth, a_row, a_col, b.step}, c, c_row, rows, cols, accumulate);
+  multiply_panels<T>({&panels, 1, depth, a_row, a_col, b.step}, c, c_row, rows, cols, accumulate,
+                     block_rows<T>(cols));
 }
 
 // turned[x][i] = factor * row i's element x; lanes behind the last row are 0.

@@ -15,7 +15,7 @@
 // sake; packing helps the caches when A is large or its rows lie a power of two apart.
 //
 // multiply_panels takes a C of any size, whose panels should be in cache. A driver with its own
-// loops asks block_kernel(rows, cols) for a kernel, with rows <= kRows and cols <=
+// loops asks block_kernel(rows, cols) for a kernel, with rows <= kMostRows and cols <=
 // block_cols<T>(rows), and calls it for each block of C. Every element of C is one chain of fused
 // multiply-adds in the order of p, then k, so results do not depend on how C is cut into blocks.
 #pragma once
@@ -52,15 +52,18 @@ struct PanelSum {
   Ahead ahead = {};
 };
 
-// Vectors of C that are held in registers. The others hold a row of B and a scalar of A.
+// Vectors of C that are held in registers (the others hold a row of B and a scalar of A), and the
+// rows of a block, as few as are wide and low: no more than the ways of a first-level cache, whose
+// sets they may share. Narrow blocks have up to kMostRows. Two Zen 4 cores, AVX-512: 512 cubed 215
+// GFLOP/s, with 14 x 2 blocks 205; 640 x 512 x 128 (NT) 215 and 211; 1024 cubed 216 and 210.
 #if defined(__AVX512F__) || defined(NEEDLE_WIDE)
-constexpr int kAccumulators = 28, kRows = 14;  // of 32 registers
+constexpr int kAccumulators = 28, kRows = 7, kMostRows = 14;  // of 32 registers
 #elif defined(__AVX2__)
-constexpr int kAccumulators = 12, kRows = 6;  // of 16
+constexpr int kAccumulators = 12, kRows = 6, kMostRows = 6;  // of 16
 #elif defined(__ARM_NEON)
-constexpr int kAccumulators = 24, kRows = 12;  // of 32
+constexpr int kAccumulators = 24, kRows = 8, kMostRows = 12;  // of 32
 #else
-constexpr int kAccumulators = 8, kRows = 4;  // of 16, the products need some too
+constexpr int kAccumulators = 8, kRows = 4, kMostRows = 4;  // of 16, the products need some too
 #endif
 constexpr int kMostVecs = 4;
 
@@ -69,7 +72,7 @@ constexpr int kMostVecs = 4;
 template <class T>
 constexpr bool kTakesHalves = kVecBytes == 64 && (is_same<T, float> || is_same<T, double>);
 
-// How many vectors wide blocks of so many rows may be; with AVX-512, 14 x 2, 9 x 3 and 6 x 4.
+// How many vectors wide blocks of so many rows may be; with AVX-512, 14 x 2, 9 x 3 and 7 x 4.
 constexpr int block_vecs(int64_t rows) {
   return static_cast<int>(min_of(kMostVecs, kAccumulators / rows));
 }
@@ -77,6 +80,12 @@ constexpr int block_vecs(int64_t rows) {
 template <class T>
 constexpr int64_t block_cols(int64_t rows) {
   return block_vecs(rows) * kLanes<T>;
+}
+
+// Rows of blocks for so many columns.
+template <class T>
+constexpr int64_t block_rows(int64_t cols) {
+  return cols <= block_cols<T>(kMostRows) ? kMostRows : kRows;
 }
 
 // C's block whose first element is at `row`, `col` of the sum, and at `c` in memory. `last` is how
@@ -165,8 +174,8 @@ struct BlockKernel {
   }
 };
 
-// The kernel for blocks of `rows` (1 to kRows) by `cols` (1 to block_cols<T>(rows)).
-template <class T, int Rows = kRows, int Vecs = block_vecs(Rows)>
+// The kernel for blocks of `rows` (1 to kMostRows) by `cols` (1 to block_cols<T>(rows)).
+template <class T, int Rows = kMostRows, int Vecs = block_vecs(Rows)>
 BlockKernel<T> block_kernel(int64_t rows, int64_t cols) {
   if constexpr (Rows > 1) {
     if (rows != Rows) return block_kernel<T, Rows - 1>(rows, cols);
@@ -187,12 +196,13 @@ constexpr int64_t even_part(int64_t n, int64_t most, int64_t unit = 1) {
   return ceil_div(ceil_div(n, ceil_div(n, most)), unit) * unit;
 }
 
-// C (rows x cols, any size). Panels of B stay in the first-level cache while the rows of A pass by.
+// C (rows x cols, any size) in blocks of at most `most_rows`. Panels of B stay in the first-level
+// cache while the rows of A pass by.
 template <class T>
 void multiply_panels(const PanelSum<T>& sum, T* c, int64_t c_row, int64_t rows, int64_t cols,
-                     bool accumulate) {
+                     bool accumulate, int64_t most_rows) {
   if (rows <= 0 || cols <= 0) return;
-  const int64_t height = even_part(rows, kRows);
+  const int64_t height = even_part(rows, most_rows);
   const int64_t width = even_part(cols, block_cols<T>(height), kLanes<T>);
   PanelSum<T> part = sum;
   for (int64_t j = 0; j < cols; j += width) {

@@ -101,8 +101,8 @@ class TapConv {
 
   void plan() {
     for (int d = 0; d < kSpace; ++d) part_[d] = axes_[d].count(0);
-    const bool has_long_lines = part_[2] >= 2 * kRows || in_.batch == 1 || unrolls_;
-    images_ = has_long_lines ? 1 : even_part(in_.batch, kRows);
+    const bool has_long_lines = part_[2] >= 2 * kMostRows || in_.batch == 1 || unrolls_;
+    images_ = has_long_lines ? 1 : even_part(in_.batch, kMostRows);
     const int64_t in_step = axes_[2].in_step(), row = in_step * in_.step[2] * kSize;
     const bool is_padded =
         table_[2].lowest < 0 || table_[2].highest + (part_[2] - 1) * in_step >= axes_[2].in;
@@ -116,12 +116,12 @@ class TapConv {
     const auto cut = [&](int d) { part_[d] = ceil_div(part_[d], 2); };
     while (tile_size(part_) * kSize > kTileBytes && part_[1] > 1) --part_[1];
     part_[1] = even_part(axes_[1].count(0), part_[1]);
-    while (tile_size(part_) * kSize > kTileBytes && part_[2] > 2 * kRows) cut(2);
+    while (tile_size(part_) * kSize > kTileBytes && part_[2] > 2 * kMostRows) cut(2);
     const int64_t outputs = out_.batch * axes_[0].out * axes_[1].out * axes_[2].out;
     const int64_t work = outputs * out_.channels * in_channels_ * taps_;
     const int64_t wanted = min_of(kTasks, work / kTaskWork);
     while (count_tasks() < wanted && part_[1] > 1) cut(1);
-    while (count_tasks() < wanted && part_[2] > 2 * kRows) cut(2);
+    while (count_tasks() < wanted && part_[2] > 2 * kMostRows) cut(2);
     if (count_tasks() < wanted) {
       part_panels_ = ceil_div(panels_, ceil_div(wanted, count_tasks()));
     }
@@ -330,8 +330,8 @@ class TapConv {
     for (int d = 0; d < kSpace; ++d) last[d] = min_of(part.last[d], axes_[d].count(phase[d]));
     const int64_t rows = (last[2] - part.first[2]) * part.images;
     if (rows <= 0) return;
-    const bool by_position = part.images > kRows / 2;  // blocks of rows are one position
-    const Cuts cuts(rows, by_position ? part.images : kRows);
+    const bool by_position = part.images > kMostRows / 2;  // blocks of rows are one position
+    const Cuts cuts(rows, by_position ? part.images : kMostRows);
     const int64_t col = panel * kWidth, cols = min_of(kWidth, out_channels_ - col);
     const BlockKernel<T> longer = block_kernel<T>(cuts.length(0), cols);
     const BlockKernel<T> shorter = block_kernel<T>(cuts.size, cols);
@@ -399,7 +399,7 @@ class TapConv {
     if (row / images == (row + n - 1) / images) {
       return kernel(sum, row, 0, place(row), out_.batch_step, false);
     }
-    alignas(64) T block[kRows * kWidth];
+    alignas(64) T block[kMostRows * kWidth];
     kernel(sum, row, 0, block, kWidth, false);
     for (int64_t i = 0; i < n; ++i) {
       __builtin_memcpy(place(row + i), block + i * kWidth, cols * kSize);

@@ -87,7 +87,7 @@ class TapWeight {
     taps_ = axes_[0].taps * axes_[1].taps * axes_[2].taps;
     part_cols_ = even_part(cols_, kPartCols, kWidth);
     const int64_t most_rows = kPartBytes / (taps_ * part_cols_ * kSize);
-    part_rows_ = even_part(rows_, max_of(kRows, min_of(kPartRows, most_rows)));
+    part_rows_ = even_part(rows_, max_of(kMostRows, min_of(kPartRows, most_rows)));
     const int64_t room = kChunkBytes / ((part_rows_ + part_cols_) * kSize);
     const int64_t positions = max_of(kChunk / 2, min_of(kChunk, room));
     part_[0] = 1;
@@ -134,7 +134,7 @@ class TapWeight {
   }
 
   void run_task(const Filter<T>& sums, const Part& part, int64_t segment) const {
-    const Cuts rows(part.rows, kRows);
+    const Cuts rows(part.rows, kMostRows);
     const int64_t positions = images_ * part_[1] * part_[2];
     Packed packed;
     packed.pitch = unrolls_ ? unrolling_.step() : rows.length(0);

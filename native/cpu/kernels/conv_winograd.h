@@ -54,7 +54,7 @@ class WinogradConv {
  private:
   static constexpr int64_t kSize = sizeof(float);
   static constexpr int64_t kWidth = 2 * kLanes<float>;  // columns of a panel
-  static constexpr int64_t kTaskTiles = 4 * kRows;
+  static constexpr int64_t kTaskTiles = 4 * kMostRows;
   static constexpr int64_t kTasks = 16;            // so many, if panels can be shared out
   static constexpr int64_t kLeastPanels = 4;       // for which inputs are transformed again
   static constexpr int64_t kOwnPanels = 2;         // of a task that transforms its filters
@@ -163,7 +163,7 @@ class WinogradConv {
 
   void multiply(const Part& part, const Places& inputs, const float* filters, int64_t place_step,
                 const Places& sums, int64_t cols) const {
-    const Cuts rows(part.count, kRows);
+    const Cuts rows(part.count, kMostRows);
     for (int64_t place = 0; place < kPlaces; ++place) {
       const float* b = filters + place * place_step;
       for (int64_t j = 0; j < cols; j += kWidth, b += in_.channels * kWidth) {

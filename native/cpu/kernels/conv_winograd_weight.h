@@ -122,7 +122,7 @@ class WinogradWeight {
   // sums (+)= transposed inputs times gradients, over n tiles
   void multiply(const Part& part, const Places& inputs, const Places& gradients, const Places& sums,
                 int64_t n, bool accumulate) const {
-    const Cuts rows(part.rows, kRows);
+    const Cuts rows(part.rows, kMostRows);
     for (int64_t place = 0; place < kPlaces; ++place) {
       const Panels<float> panels = {inputs.data + place * inputs.step,
                                     gradients.data + place * gradients.step};

@@ -7,11 +7,11 @@
 //             for each block of C's rows          and a block of C the registers
 //
 // A and B are read where they lie when they are small, or used too little to pay for a copy, and A
-// also when its rows are contiguous and do not share a set of the cache. Otherwise B is packed into
-// panels and A copied before the tiles start, or by the tile when no other needs the same part.
-// Sums are kept in C, or in the tile's own memory if rows of C share a set. Few rows pass over B in
-// the order of memory, kThinDepth of its rows at a time. Nothing splits a sum over k but depth_
-// (and gemm_long.h), so results depend neither on the number of threads nor on what is packed.
+// also when its rows are contiguous. Otherwise B is packed into panels and A copied before the
+// tiles start, or by the tile when no other needs the same part. Sums are kept in C, or in the
+// tile's own memory if C is of another dtype. Few rows pass over B in the order of memory,
+// kThinDepth of its rows at a time. Nothing splits a sum over k but depth_ (and gemm_long.h), so
+// results depend neither on the number of threads nor on what is packed.
 #pragma once
 
 #include "brgemm.h"
@@ -72,10 +72,10 @@ template <class T>
 constexpr int64_t kDepth = 1536 / sizeof(T);
 template <class T>
 constexpr int64_t kDepthInPlace = 1024 / sizeof(T);
-constexpr int64_t kThinDepth = 24, kThinRows = 2 * kRows;
+constexpr int64_t kThinDepth = 24, kThinRows = kAccumulators;
 //     a task's tile of C, and the elements of B packed at once: 2048 cubed 92, 384 x 2048 x 1536
 //     (TN) 89; with 48 x 512 and all of B 77 and 66
-constexpr int64_t kTileRows = 12 * kRows, kTileCols = 1024, kTileColsApart = 256;
+constexpr int64_t kTileRows = 6 * kAccumulators, kTileCols = 1024, kTileColsApart = 256;
 constexpr int64_t kMostPacked = int64_t{1} << 20;
 //     rows that make so few tiles are one, which packs B itself: 128 x 640 x 10000 (TN) 81, with
 //     two tiles 76; on two cores 155 and 122. Its rows stay together if that leaves half the tasks:
@@ -91,12 +91,9 @@ constexpr int64_t kSmallMatrix = 1 << 17;  // elements read in place,
 constexpr int64_t kFewUses = 64;           // and for so few rows or cols; but for a B
 //     whose rows, so many bytes apart, share few sets of the first-level cache: packed
 //     640 x 128 x 512 92, 2048 x 65 x 1024 89; in place 77 and 69. The same for columns of A, of
-//     which a block uses a part of a line: 128 x 640 x 512 (TN) 91, in place 83; and for rows of A,
-//     if a block has more than the 8 ways of a set: 14 rows (AVX-512, Zen 4, where multiply-adds
-//     reach 116) of 1024 cubed 103, in place 84; and for rows of C that are written more than once:
-//     1024 x 768 x 3072 107, in place 98
+//     which a block uses a part of a line: 128 x 640 x 512 (TN) 91, in place 83. Rows of A and C
+//     may share one set, if a block has no more than its ways
 constexpr int64_t kSharedSets = 2048, kSharedSetsOfA = 512, kSharedSet = 4096;
-constexpr int64_t kWays = 8;
 //     What tiles copy next is asked for while they multiply (one core, AVX-512): 128 x 640 x 10000
 //     (TN) 104, without 96; 2048 cubed 102 and 94
 //     elements of A beyond which it is not in the second-level cache, and of rows that are short
@@ -109,7 +106,7 @@ constexpr int64_t kMostComputed = int64_t{1} << 17;
 // multiply_panels for rows of A that pack_rows has packed.
 template <class T>
 void multiply_packed_rows(const PanelSum<T>& sum, T* c, int64_t c_row, int64_t rows, int64_t cols,
-                          bool accumulate) {
+                          bool accumulate, int64_t) {
   constexpr int64_t kWidth = block_cols<T>(kRows);
   Panels<T> panels = *sum.list;
   PanelSum<T> part = sum;
@@ -137,22 +134,19 @@ class Gemm {
   explicit Gemm(const Product<T>& product, const Epilogue* epilogue = nullptr,
                 const Prologue* prologue = nullptr)
       : p_(product), epilogue_(epilogue), prologue_(prologue) {
-    height_ = even_part(p_.m, kRows);
-    width_ = block_cols<T>(height_);
     const bool is_small_a = p_.m * p_.k <= kSmallMatrix || p_.n <= kFewUses;
     const bool shares_sets = p_.m > kFewUses && p_.b.row_stride % kSharedSets == 0;
     const bool is_small_b = p_.k * p_.n <= kSmallMatrix && !shares_sets;
     const bool has_plain_rows = p_.a.col_stride == kSize;
-    const bool rows_share_set = kRows > kWays && p_.a.row_stride % kSharedSet == 0;
-    const bool cols_share_sets = p_.a.col_stride % kSharedSetsOfA == 0;
-    const bool a_shares_sets =
-        p_.n > kFewUses && (has_plain_rows ? rows_share_set : cols_share_sets);
-    reads_a_ = p_.a.source.is_plain && (is_small_a || has_plain_rows) && !a_shares_sets &&
-               prologue_ == nullptr;
+    const bool cols_share_sets = p_.n > kFewUses && p_.a.col_stride % kSharedSetsOfA == 0;
+    reads_a_ = p_.a.source.is_plain && prologue_ == nullptr &&
+               (has_plain_rows || (is_small_a && !cols_share_sets));
     reads_b_ = p_.b.source.is_plain && p_.b.col_stride == kSize && (is_small_b || p_.m <= kFewUses);
+    most_rows_ = rows_of_blocks();
+    height_ = even_part(p_.m, most_rows_);
+    width_ = block_cols<T>(height_);
     has_rows_of_a_ = length_of(p_.a.col_stride) <= length_of(p_.a.row_stride);
-    const bool c_shares_set = kRows > kWays && p_.out.row_stride % kSharedSet == 0;
-    sums_in_out_ = p_.out.is_plain && !(c_shares_set && p_.k > kDepth<T>);
+    sums_in_out_ = p_.out.is_plain;
     cuts_rows_first_ = reads_b_ && is_small_b;
     asks_ahead_ = reads_a_ && has_plain_rows && p_.k <= kMostAhead && p_.m * p_.k > kFarMatrix;
     cut_tiles();
@@ -164,8 +158,7 @@ class Gemm {
   void run() {
     cut_regions();
     const int64_t b_size = packs_b_first_ ? region_cols_ * region_depth_ : 0;
-    const int64_t a_size =
-        packs_a_first_ ? tiles_down() * ceil_div(region_depth_, depth_of_a()) : 0;
+    const int64_t a_size = packs_a_first_ ? tiles_down_ * ceil_div(region_depth_, depth_of_a()) : 0;
     const Workspace packed((b_size + a_size * part_of_a()) * kSize);
     packed_b_ = packed.as<T>();
     packed_a_ = packed_b_ + b_size;
@@ -175,7 +168,7 @@ class Gemm {
         span_ = min_of(region_depth_, p_.k - k0_);
         if (packs_b_first_ || packs_a_first_) pack();
         const int64_t across = tiles_across();
-        parallel_for(tiles_down() * across, 1, [&](int64_t begin, int64_t end) {
+        parallel_for(tiles_down_ * across, 1, [&](int64_t begin, int64_t end) {
           for (int64_t t = begin; t < end; ++t) run_tile(t / across, t % across);
         });
       }
@@ -185,20 +178,36 @@ class Gemm {
  private:
   static constexpr int64_t kSize = sizeof(T), kLine = 64 / kSize;
 
-  int64_t tiles_down() const { return ceil_div(p_.m, tile_rows_); }
+  // High blocks are better where vectors of B straddle lines, as they load them less often (100 x
+  // 50 x 100 on two cores 6.4 us, with low blocks 7.0), and where little is packed, as threads
+  // share out narrow panels (100 x 100 x 50, NT, 7.2 and 8.2).
+  int64_t rows_of_blocks() const {
+    const bool shares_set =
+        p_.a.row_stride % kSharedSet == 0 || p_.out.row_stride % kSharedSet == 0;
+    const bool straddles = reads_b_ && p_.b.row_stride % 64 != 0;
+    const bool packs_little = !reads_b_ && p_.m * p_.n * p_.k < kTaskWork;
+    if (shares_set) return kRows;
+    return straddles || packs_little ? kMostRows : block_rows<T>(p_.n);
+  }
+
+  int64_t row_blocks() const { return ceil_div(p_.m, height_); }
   int64_t tiles_across() const { return ceil_div(cols_, tile_cols_); }
 
   // Where the i-th tile begins. All have as many blocks, give or take one: a short last one leaves
   // its thread without work (640 x 512 x 128 on two cores: 201 GFLOP/s, with even tiles 207).
   int64_t first_row(int64_t i) const {
-    return min_of(p_.m, i * ceil_div(p_.m, height_) / tiles_down() * height_);
+    return min_of(p_.m, i * row_blocks() / tiles_down_ * height_);
   }
   int64_t first_col(int64_t i) const {
     return min_of(cols_, i * ceil_div(cols_, width_) / tiles_across() * width_);
   }
 
-  // Columns of panels that are packed at once: kRows lines of memory, which a block asks for.
-  int64_t group() const { return max_of(1, kRows * kLine / width_) * width_; }
+  // Columns of panels that are packed at once: some kRows lines of memory, which the blocks of all
+  // but the first panel ask for.
+  int64_t group() const { return max_of(2, kRows * kLine / width_) * width_; }
+
+  // From a row of a panel to the next: whole vectors, none of which straddles lines.
+  static int64_t pitch(int64_t cols) { return ceil_div(cols, kLanes<T>) * kLanes<T>; }
 
   // How much of k a tile copies of A's rows at once: a block; a prologue computes all of it, as
   // reading parts of rows from memory takes longer (32768 x 384 x 16, two cores, 5.7 ms; 3.8).
@@ -221,25 +230,30 @@ class Gemm {
     const int64_t work = p_.m * p_.n * p_.k;
     const int64_t tasks = max_of(work >= kWorkForTwo ? 2 : 1, min_of(kTasks, work / kTaskWork));
     const auto is_enough = [&](int64_t count) {
-      return count >= tasks || (2 * count >= tasks && has_all_rows() && tile_cols_ <= width_);
+      const bool is_narrow = count > 1 && has_all_rows() && tile_cols_ <= width_;
+      return count >= tasks || (is_narrow && 2 * count >= tasks);
     };
-    tile_rows_ = even_part(p_.m, p_.m <= kFewTiles * kTileRows ? p_.m : kTileRows, height_);
-    if (prologue_ != nullptr) {
-      const int64_t most = max_of(height_, kMostComputed / p_.k / height_ * height_);
-      tile_rows_ = min_of(tile_rows_, even_part(p_.m, most, height_));
-    }
+    int64_t most = p_.m <= kFewTiles * kTileRows ? p_.m : kTileRows;
+    if (prologue_ != nullptr) most = min_of(most, max_of(height_, kMostComputed / p_.k));
+    cut_rows(ceil_div(p_.m, most));
     tile_cols_ = even_part(p_.n, sums_in_out_ ? kTileCols : kTileColsApart, width_);
-    while (!is_enough(ceil_div(p_.m, tile_rows_) * ceil_div(p_.n, tile_cols_))) {
+    while (!is_enough(tiles_down_ * ceil_div(p_.n, tile_cols_))) {
       const bool has_rows = tile_rows_ > height_, has_cols = tile_cols_ > width_;  // to be cut
       if (!has_rows && !has_cols) return;
       const bool keeps_cols = cuts_rows_first_ && tile_rows_ >= 2 * height_;
       const bool is_wide = tile_cols_ > tile_rows_ || has_all_rows();
       if (has_cols && !keeps_cols && (is_wide || !has_rows)) {
-        tile_cols_ = even_part(tile_cols_, tile_cols_ / 2, width_);
+        tile_cols_ = ceil_div(tile_cols_, 2 * width_) * width_;
       } else {
-        tile_rows_ = even_part(tile_rows_, tile_rows_ / 2, height_);
+        cut_rows(2 * tiles_down_);
       }
     }
+  }
+
+  // Into so many tiles, or as many as there are blocks.
+  void cut_rows(int64_t tiles) {
+    tiles_down_ = min_of(tiles, row_blocks());
+    tile_rows_ = ceil_div(row_blocks(), tiles_down_) * height_;
   }
 
   // All of B when it stays in cache; else some blocks of k, for all columns if they do. Tiles whose
@@ -263,7 +277,7 @@ class Gemm {
     const int64_t blocks = ceil_div(span_, depth_);
     const int64_t of_b = packs_b_first_ ? ceil_div(cols_, group()) * blocks : 0;
     const int64_t parts = packs_a_first_ ? ceil_div(span_, depth_of_a()) : 0;
-    const int64_t of_a = tiles_down() * parts;
+    const int64_t of_a = tiles_down_ * parts;
     parallel_for(of_b + of_a, 1, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         if (t < of_b) {
@@ -293,7 +307,8 @@ class Gemm {
       to += whole * step;
     }
     for (; col < end; col += width_, to += step) {
-      pack_panel(to, p_.b, k0_ + k, depth, col0_ + col, min_of(width_, end - col));
+      const int64_t cols = min_of(width_, end - col);
+      pack_panel(to, pitch(cols), p_.b, k0_ + k, depth, col0_ + col, cols);
     }
   }
 
@@ -302,7 +317,7 @@ class Gemm {
     const int64_t depth = min_of(depth_, span_ - k), whole = col + (end - col) / width_ * width_;
     pack_panels(packed_b_ + col * span_ + k * width_, width_ * span_, col, whole, k, depth);
     const int64_t last = end - whole;
-    if (last > 0) pack_panels(packed_b_ + whole * span_ + k * last, 0, whole, end, k, depth);
+    if (last > 0) pack_panels(packed_b_ + whole * span_ + k * pitch(last), 0, whole, end, k, depth);
   }
 
   void pack_part_of_a(int64_t part, int64_t parts) {
@@ -341,7 +356,7 @@ class Gemm {
                                  : Ahead{};
         const auto multiply =
             reads_a_ || has_rows_of_a_ ? multiply_panels<T> : multiply_packed_rows<T>;
-        multiply(sum, c + j, c_row, rows, width, k > 0);
+        multiply(sum, c + j, c_row, rows, width, k > 0, most_rows_);
       }
     }
     if constexpr (is_same<T, float>) {
@@ -359,7 +374,7 @@ class Gemm {
   // What blocks of the first panel ask for: rows of A that lie next, or that are copied for the
   // next block of k.
   Ahead next_rows_of_a(int64_t row, int64_t rows, int64_t k, bool is_copied) const {
-    const int64_t height = even_part(rows, kRows), step = p_.a.row_stride;
+    const int64_t height = even_part(rows, most_rows_), step = p_.a.row_stride;
     if (asks_ahead_) {
       row += height;
     } else if (is_copied && has_rows_of_a_ && k + depth_ < k0_ + span_) {
@@ -375,7 +390,8 @@ class Gemm {
     if (!p_.b.source.is_plain || p_.b.col_stride != kSize) return {};
     const int64_t panel = j % group() / width_ - 1, next = (j / group() + 1) * group();
     if (next >= cols) k += depth_;
-    const int64_t blocks = ceil_div(rows, even_part(rows, kRows)), share = ceil_div(depth_, kLine);
+    const int64_t blocks = ceil_div(rows, even_part(rows, most_rows_)),
+                  share = ceil_div(depth_, kLine);
     const int64_t done = panel * blocks * share, left = min_of(depth_, k0_ + span_ - k) - done;
     if (panel < 0 || left <= 0) return {};
     const int64_t step = p_.b.row_stride, at = next < cols ? col + next : col;
@@ -419,22 +435,22 @@ class Gemm {
       sum.b_row = p_.b.row_stride / kSize;
       return reinterpret_cast<const T*>(p_.b.at(k0, col0_ + col));
     }
-    sum.b_row = cols;
-    return packs_b_first_ ? packed_b_ + col * span_ + (k0 - k0_) * cols : copied;
+    sum.b_row = pitch(cols);
+    return packs_b_first_ ? packed_b_ + col * span_ + (k0 - k0_) * sum.b_row : copied;
   }
 
   const Product<T> p_;
   const Epilogue* const epilogue_;
   const Prologue* const prologue_;
-  int64_t depth_, height_, width_;  // of blocks
-  int64_t tile_rows_, tile_cols_;
-  bool reads_a_, reads_b_;  // where they lie
-  bool asks_ahead_;         // for rows of A, while a tile's first panel of B meets those before
-  bool cuts_rows_first_;    // into tiles, then columns
-  bool sums_in_out_;        // or in the tile's own memory, until they are finished
-  bool packs_b_first_;      // the tiles share it,
-  bool packs_a_first_;      // and this
-  bool has_rows_of_a_;      // side by side, or columns
+  int64_t depth_, height_, width_, most_rows_;  // of blocks
+  int64_t tiles_down_, tile_rows_, tile_cols_;  // tiles have so many rows, or a block less
+  bool reads_a_, reads_b_;                      // where they lie
+  bool asks_ahead_;       // for rows of A, while a tile's first panel of B meets those before
+  bool cuts_rows_first_;  // into tiles, then columns
+  bool sums_in_out_;      // or in the tile's own memory, until they are finished
+  bool packs_b_first_;    // the tiles share it,
+  bool packs_a_first_;    // and this
+  bool has_rows_of_a_;    // side by side, or columns
   T *packed_b_, *packed_a_;
   int64_t region_cols_, region_depth_;
   int64_t col0_, cols_, k0_, span_;  // the region at work

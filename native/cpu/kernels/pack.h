@@ -29,17 +29,25 @@ struct Matrix {
 // cores 162 and 173 instead of 148 and 168.
 constexpr int64_t kLinesAhead = 8;
 
-// to[k * cols + j] = element k, j of B
+// to[k * pitch + j] = element k, j of B
 template <class T>
-void pack_panel(T* to, const Matrix<T>& b, int64_t k0, int64_t depth, int64_t col, int64_t cols) {
+void pack_panel(T* to, int64_t pitch, const Matrix<T>& b, int64_t k0, int64_t depth, int64_t col,
+                int64_t cols) {
   constexpr int64_t kSize = sizeof(T), kWidth = block_cols<T>(kRows);
+  constexpr int64_t kNarrow = block_cols<T>(kMostRows);
   const char* from = b.at(k0, col);
-  if (b.source.is_plain && b.col_stride == kSize && cols == kWidth) {
-    for (int64_t k = 0; k < depth; ++k, to += kWidth, from += b.row_stride) {
-      __builtin_memcpy(to, from, kWidth * kSize);
+  const auto copy_rows = [&](auto width) {
+    for (int64_t k = 0; k < depth; ++k, to += width(), from += b.row_stride) {
+      __builtin_memcpy(to, from, width() * kSize);
     }
+  };
+  const bool is_copied = b.source.is_plain && b.col_stride == kSize;
+  if (is_copied && cols == kWidth) {
+    copy_rows([] { return kWidth; });
+  } else if (is_copied && cols == kNarrow) {
+    copy_rows([] { return kNarrow; });
   } else if (b.source.is_plain && b.row_stride == kSize) {
-    transpose(to, cols, from, b.col_stride, cols, depth);
+    transpose(to, pitch, from, b.col_stride, cols, depth);
   } else if (length_of(b.col_stride) < length_of(b.row_stride)) {
     const auto widen_rows = [&](auto tag) {
       using E = typename decltype(tag)::type;
@@ -51,7 +59,7 @@ void pack_panel(T* to, const Matrix<T>& b, int64_t k0, int64_t depth, int64_t co
     };
     if (cols == kWidth && with_widened<T>(b.dtype, b.col_stride, widen_rows)) return;
     for (int64_t k = 0; k < depth; ++k) {
-      b.source.load(to + k * cols, from + k * b.row_stride, b.col_stride, cols);
+      b.source.load(to + k * pitch, from + k * b.row_stride, b.col_stride, cols);
     }
   } else {
     constexpr int64_t kStretch = 64;
@@ -63,7 +71,7 @@ void pack_panel(T* to, const Matrix<T>& b, int64_t k0, int64_t depth, int64_t co
                       b.row_stride, n);
       }
       const char* const loaded = reinterpret_cast<const char*>(columns);
-      transpose(to + k * cols, cols, loaded, kStretch * kSize, cols, n);
+      transpose(to + k * pitch, pitch, loaded, kStretch * kSize, cols, n);
     }
   }
 }

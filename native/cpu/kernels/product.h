@@ -15,10 +15,6 @@ constexpr int64_t kFewDots = 4;           // rows of dot products with a matrix 
 constexpr int64_t kOwnThreads = 1 << 23;  // products from here on are threaded inside
 constexpr int64_t kManyProducts = 32;     // batches from here on are threaded over the products
 
-// Products from which on a left factor that all have is worth a copy: 24 of 128 x 3072 x 32
-// took 3.6 ms in place, and take 2.9 (two threads, Zen 4).
-constexpr int64_t kManyUses = 4;
-
 template <class T>
 void store_zeros(const Product<T>& p) {
   const T zero = 0;
@@ -65,47 +61,12 @@ void fold_batch(Product<T>& p, Nest<3>& batch) {
   }
 }
 
-// Do all products have the left factor, whose rows share a set of the first-level cache?
-template <class T>
-bool shares_rows(const Product<T>& p, const Nest<3>& batch) {
-  constexpr int64_t kSize = sizeof(T);
-  if (kRows <= kWays || p.m <= kWays || p.k == 0 || batch.size < kManyUses) return false;
-  for (int d = 0; d < batch.ndim; ++d) {
-    if (batch.strides[d][1] != 0) return false;
-  }
-  return p.a.source.is_plain && p.a.col_stride == kSize && p.a.row_stride % kSharedSet == 0;
-}
-
-template <class T>
-int64_t spread_step(const Product<T>& p) {
-  return (ceil_div(p.k * static_cast<int64_t>(sizeof(T)), 64) + 1) * 64;
-}
-
-// A copy of those rows in different sets.
-template <class T>
-void spread_rows(Product<T>& p, const Workspace& copied) {
-  constexpr int64_t kSize = sizeof(T);
-  const int64_t bytes = p.k * kSize, step = spread_step(p);
-  char* const to = copied.as<char>();
-  constexpr int64_t kCopied = 1 << 15;  // elements worth a task
-  parallel_for(p.m, max_of(1, kCopied / p.k), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      __builtin_memcpy(to + i * step, p.a.at(i, 0), bytes);
-    }
-  });
-  p.a.data = to;
-  p.a.row_stride = step;
-}
-
 template <class T>
 using MultiplyFn = void (*)(const Product<T>&);
 
 template <class T>
 void multiply_batch(Product<T> p, Nest<3> batch, MultiplyFn<T> multiply) {
   fold_batch(p, batch);
-  const bool spreads = shares_rows(p, batch);
-  const Workspace copied(spreads ? p.m * spread_step(p) : 0);
-  if (spreads) spread_rows(p, copied);
   const auto run = [&](int64_t begin, int64_t end) {
     Cursor<3> at(batch, begin);
     for (int64_t i = begin; i < end; ++i, at.next()) {

@@ -103,7 +103,7 @@ class GatePanels {
     for (int64_t k = 0; k < size_; k += kDepth) {
       const Panels<T> panels = {h.data + k, at(unit, k)};
       const PanelSum<T> sum = {&panels, 1, min_of(kDepth, size_ - k), h.step, 1, kWidth};
-      multiply_panels<T>(sum, s, kWidth, rows, kWidth, k > 0);
+      multiply_panels<T>(sum, s, kWidth, rows, kWidth, k > 0, kRows);
     }
   }
 
@@ -154,7 +154,7 @@ class TransposedPanels {
       for (int64_t j = begin; j < end; j += kWidth) {
         const Panels<T> panels = {a.data + k, at(k, j)};
         const PanelSum<T> sum = {&panels, 1, min_of(kDepth, rows_ - k), a.step, 1, kWidth};
-        multiply_panels<T>(sum, c.data + j, c.step, n, min_of(kWidth, end - j), true);
+        multiply_panels<T>(sum, c.data + j, c.step, n, min_of(kWidth, end - j), true, kRows);
       }
     }
   }

@@ -20,7 +20,7 @@ class SmallProducts {
   // computed as quickly without it.
   bool fit() const {
     const bool is_plain = p_.out.is_plain && p_.a.source.is_plain && p_.b.source.is_plain;
-    return is_plain && p_.out.col_stride == kSize && p_.m > 1 && p_.m <= kRows && p_.n > 1 &&
+    return is_plain && p_.out.col_stride == kSize && p_.m > 1 && p_.m <= kMostRows && p_.n > 1 &&
            p_.n <= block_cols<T>(p_.m) && p_.k > 0 && p_.k <= kMostDepth;
   }
 

@@ -61,12 +61,12 @@ class TapConv {
 
  private:
   static constexpr int64_t kSize = sizeof(T);
-  static constexpr int64_t kWidth = 2 * kLanes<T>;  // columns of a panel
-  static constexpr int64_t kTileBytes = 1 << 18;    // a half of the second-level cache
-  static constexpr int64_t kTasks = 16;             // so many, if there is enough work:
-  static constexpr int64_t kTaskWork = 1 << 20;     // multiplications worth a task
-  static constexpr int64_t kPackedRows = 16;        // of a panel, packed by one task
-  static constexpr int64_t kPageBytes = 4096;       // rows so far apart share a cache set
+  static constexpr int64_t kWidth = block_cols<T>(kRows);  // columns of a panel
+  static constexpr int64_t kTileBytes = 1 << 18;           // a half of the second-level cache
+  static constexpr int64_t kTasks = 16;                    // so many, if there is enough work:
+  static constexpr int64_t kTaskWork = 1 << 20;            // multiplications worth a task
+  static constexpr int64_t kPackedRows = 16;               // of a panel, packed by one task
+  static constexpr int64_t kPageBytes = 4096;              // rows so far apart share a cache set
 
   // Where a task's inputs are: a tile in the workspace, or the image itself.
   struct Tile {
@@ -102,7 +102,7 @@ class TapConv {
   void plan() {
     for (int d = 0; d < kSpace; ++d) part_[d] = axes_[d].count(0);
     const bool has_long_lines = part_[2] >= 2 * kMostRows || in_.batch == 1 || unrolls_;
-    images_ = has_long_lines ? 1 : even_part(in_.batch, kMostRows);
+    images_ = has_long_lines ? 1 : even_part(in_.batch, block_rows<T>(out_channels_));
     const int64_t in_step = axes_[2].in_step(), row = in_step * in_.step[2] * kSize;
     const bool is_padded =
         table_[2].lowest < 0 || table_[2].highest + (part_[2] - 1) * in_step >= axes_[2].in;
@@ -330,9 +330,10 @@ class TapConv {
     for (int d = 0; d < kSpace; ++d) last[d] = min_of(part.last[d], axes_[d].count(phase[d]));
     const int64_t rows = (last[2] - part.first[2]) * part.images;
     if (rows <= 0) return;
-    const bool by_position = part.images > kMostRows / 2;  // blocks of rows are one position
-    const Cuts cuts(rows, by_position ? part.images : kMostRows);
     const int64_t col = panel * kWidth, cols = min_of(kWidth, out_channels_ - col);
+    const int64_t most_rows = block_rows<T>(out_channels_);
+    const bool by_position = part.images > most_rows / 2;  // blocks of rows are one position
+    const Cuts cuts(rows, by_position ? part.images : most_rows);
     const BlockKernel<T> longer = block_kernel<T>(cuts.length(0), cols);
     const BlockKernel<T> shorter = block_kernel<T>(cuts.size, cols);
     const T* const b = packed_ + (part.group * panels_ + panel) * panel_size();

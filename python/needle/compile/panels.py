@@ -4,7 +4,7 @@ A product of some hundred rows copies its weights into panels of columns at ever
 weights do not change between calls, the panels are made once, and the product becomes a batch of
 products, one per panel, which reads the panels in place.
 
-    (m, n) = (m, k) @ (k, n)    becomes    (n / 32, m, 32) = (m, k) @ (n / 32, k, 32)
+    (m, n) = (m, k) @ (k, n)    becomes    (n / 64, m, 64) = (m, k) @ (n / 64, k, 64)
 
 Panels are made again after the weights have been written (`Buffer.version`), and are shared by all
 programs that use the same weights.
@@ -23,7 +23,7 @@ from ..ndarray.layout import compact_strides
 from .breaks import PYTHON
 from .graph import CONSTANT, FlatValue, Graph, Node, Operand, whole
 
-WIDTH = 32  # columns of a panel: a block of AVX-512, two of AVX2
+WIDTH = 64  # columns of a panel: a block of AVX-512, four of AVX2
 # Products of so many rows gain. Two threads of a Zen 4, weights of 768 x 3072 from memory: 66 rows
 # 1.85 ms with weights copied and 1.51 with panels kept, 128 3.26 and 2.88, 512 12.3 and 11.1, 1024
 # 24.0 and 22.8. Products of fewer rows read weights as they lie.

@@ -52,10 +52,10 @@ struct PanelSum {
   Ahead ahead = {};
 };
 
-// Vectors of C that are held in registers (the others hold a row of B and a scalar of A), and the
-// rows of a block, as few as are wide and low: no more than the ways of a first-level cache, whose
-// sets they may share. Narrow blocks have up to kMostRows. Two Zen 4 cores, AVX-512: 512 cubed 215
-// GFLOP/s, with 14 x 2 blocks 205; 640 x 512 x 128 (NT) 215 and 211; 1024 cubed 216 and 210.
+// Vectors of C that are held in registers; the others hold a row of B and a scalar of A. A block
+// has kRows rows: no more than a set of the first-level cache has ways, as rows may all fall into
+// one. Narrow blocks have up to kMostRows. Two Zen 4 cores, AVX-512: 512 cubed 215 GFLOP/s, with
+// blocks of 14 x 2 vectors 205; 640 x 512 x 128 (NT) 215 and 211; 1024 cubed 216 and 210.
 #if defined(__AVX512F__) || defined(NEEDLE_WIDE)
 constexpr int kAccumulators = 28, kRows = 7, kMostRows = 14;  // of 32 registers
 #elif defined(__AVX2__)

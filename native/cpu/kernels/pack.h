@@ -29,23 +29,20 @@ struct Matrix {
 // cores 162 and 173 instead of 148 and 168.
 constexpr int64_t kLinesAhead = 8;
 
-// to[k * pitch + j] = element k, j of B
+// to[k * pitch + j] = element k, j of B; some columns, at most a block's
 template <class T>
 void pack_panel(T* to, int64_t pitch, const Matrix<T>& b, int64_t k0, int64_t depth, int64_t col,
                 int64_t cols) {
   constexpr int64_t kSize = sizeof(T), kWidth = block_cols<T>(kRows);
-  constexpr int64_t kNarrow = block_cols<T>(kMostRows);
   const char* from = b.at(k0, col);
-  const auto copy_rows = [&](auto width) {
-    for (int64_t k = 0; k < depth; ++k, to += width(), from += b.row_stride) {
-      __builtin_memcpy(to, from, width() * kSize);
+  if (b.source.is_plain && b.col_stride == kSize) {
+    const int64_t whole = (cols - 1) / kLanes<T> * kLanes<T>;
+    const Lanes<T> last(static_cast<int>(cols - whole));
+    for (int64_t k = 0; k < depth; ++k, to += pitch, from += b.row_stride) {
+      const T* const row = reinterpret_cast<const T*>(from);
+      for (int64_t j = 0; j < whole; j += kLanes<T>) store(to + j, load(row + j));
+      last.store(to + whole, last.load(row + whole));
     }
-  };
-  const bool is_copied = b.source.is_plain && b.col_stride == kSize;
-  if (is_copied && cols == kWidth) {
-    copy_rows([] { return kWidth; });
-  } else if (is_copied && cols == kNarrow) {
-    copy_rows([] { return kNarrow; });
   } else if (b.source.is_plain && b.row_stride == kSize) {
     transpose(to, pitch, from, b.col_stride, cols, depth);
   } else if (length_of(b.col_stride) < length_of(b.row_stride)) {

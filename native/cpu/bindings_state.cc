@@ -32,20 +32,54 @@ void put(PyObject* list, PyObject* index, PyObject* item) {
   if (PyList_SetItem(list, index_in(list, index), Py_NewRef(item)) != 0) throw nb::python_error();
 }
 
-// hold_arrays(tensors, arrays, wanted): has each tensor the array and requires_grad in its place?
-PyObject* hold_arrays(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded([=]() -> PyObject* {
+// The tensor of a (owner, is_grad): the owner, or its gradient, which may be None.
+PyObject* tensor_of(PyObject* cell) {
+  if (!PyTuple_Check(cell) || PyTuple_GET_SIZE(cell) != 2) {
+    raise_type({"state", nullptr}, "expected (tensor, is_grad)");
+  }
+  PyObject* const owner = PyTuple_GET_ITEM(cell, 0);
+  return PyTuple_GET_ITEM(cell, 1) == Py_True ? read_node(owner).grad : owner;
+}
+
+// The array of a cell; null without one.
+PyObject* array_of(PyObject* cell) {
+  PyObject* const tensor = tensor_of(cell);
+  PyObject* const data = tensor == Py_None ? nullptr : read_node(tensor).cached_data;
+  return data != nullptr && array_fields(data) != nullptr ? data : nullptr;
+}
+
+// Does a weak reference refer to this array?
+bool refers_to(PyObject* reference, PyObject* array) {
+  if (!PyWeakref_Check(reference)) raise_type({"state", nullptr}, "expected weak references");
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* object = nullptr;
+  if (PyWeakref_GetRef(reference, &object) < 0) throw nb::python_error();
+  Py_XDECREF(object);
+#else
+  PyObject* const object = PyWeakref_GET_OBJECT(reference);
+#endif
+  return array != nullptr && object == array;
+}
+
+// changed_cells(cells, references, wanted): the positions of cells that have another array, or
+// another requires_grad (None: any will do).
+PyObject* changed_cells(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([=] {
     check_lists(arguments, count, 3);
     const Py_ssize_t n = PyList_GET_SIZE(arguments[0]);
     for (const int k : {1, 2}) {
       if (PyList_GET_SIZE(arguments[k]) != n) raise_value({"state", nullptr}, "lengths differ");
     }
+    nb::list changed;
     for (Py_ssize_t i = 0; i < n; ++i) {
-      const NodeFields& node = read_node(PyList_GET_ITEM(arguments[0], i));
-      if (node.cached_data != PyList_GET_ITEM(arguments[1], i)) Py_RETURN_FALSE;
-      if (node.requires_grad != PyList_GET_ITEM(arguments[2], i)) Py_RETURN_FALSE;
+      PyObject* const cell = PyList_GET_ITEM(arguments[0], i);
+      PyObject* const wanted = PyList_GET_ITEM(arguments[2], i);
+      const bool is_same = refers_to(PyList_GET_ITEM(arguments[1], i), array_of(cell));
+      const bool is_wanted =
+          wanted == Py_None || (is_same && read_node(tensor_of(cell)).requires_grad == wanted);
+      if (!is_same || !is_wanted) changed.append(nb::int_(i));
     }
-    Py_RETURN_TRUE;
+    return changed.release().ptr();
   });
 }
 
@@ -76,31 +110,64 @@ PyObject* same_names(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-bool is_foreign(PyObject* handle) {
-  return is_buffer(handle) && buffer_of(handle, {"state", nullptr}).is_foreign();
+// The parts of an item in a list of tuples.
+PyObject* const* parts(PyObject* list, Py_ssize_t i, Py_ssize_t size) {
+  PyObject* const item = PyList_GET_ITEM(list, i);
+  if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != size) {
+    raise_type({"state", nullptr}, "expected tuples of %zd", size);
+  }
+  return &PyTuple_GET_ITEM(item, 0);
 }
 
-// take_homes(homes, arrays, buffers) with homes (slot, place, references): puts the memory of the
-// array at each place into its slot if only a tensor and the list have the array, only so many have
-// its memory, and it is none of someone else's. Gives the positions of the other homes.
+// put_memory(places, buffers) with places (slot, cell): puts the memory of each cell into its slot.
+PyObject* put_memory(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([=]() -> PyObject* {
+    check_lists(arguments, count, 2);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arguments[0]); ++i) {
+      PyObject* const* const place = parts(arguments[0], i, 2);
+      PyObject* const array = array_of(place[1]);
+      PyObject* const handle = array == nullptr ? nullptr : array_fields(array)->handle;
+      if (handle == nullptr) raise_value({"state", nullptr}, "a tensor has no memory");
+      put(arguments[1], place[0], handle);
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+// The memory of an array that only its tensor has, if so many have the memory and it is none of
+// someone else's; null otherwise.
+PyObject* own_memory(PyObject* array, Py_ssize_t references) {
+  if (array == nullptr || Py_REFCNT(array) != 1) return nullptr;
+  PyObject* const handle = array_fields(array)->handle;
+  const bool is_own = handle != nullptr && Py_REFCNT(handle) == references;
+  const bool is_foreign =
+      is_own && is_buffer(handle) && buffer_of(handle, {"state", nullptr}).is_foreign();
+  return is_own && !is_foreign ? handle : nullptr;
+}
+
+// The array of a gradient that only its tensor has, and that has no history; null otherwise.
+PyObject* own_gradient(PyObject* gradient) {
+  if (gradient == Py_None || Py_REFCNT(gradient) != 1) return nullptr;
+  const NodeFields& node = read_node(gradient);
+  const bool is_array = node.cached_data != nullptr && array_fields(node.cached_data) != nullptr;
+  return is_array && node.requires_grad == Py_False ? node.cached_data : nullptr;
+}
+
+// take_homes(homes, buffers) with homes (slot, cell, references): puts the memory of each cell that
+// is its own into the slot. Gives the positions of the other homes.
 PyObject* take_homes(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=] {
-    check_lists(arguments, count, 3);
-    const auto [homes, arrays, buffers] = std::tuple(arguments[0], arguments[1], arguments[2]);
+    check_lists(arguments, count, 2);
     nb::list seen;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(homes); ++i) {
-      PyObject* const home = PyList_GET_ITEM(homes, i);
-      if (!PyTuple_Check(home) || PyTuple_GET_SIZE(home) != 3) {
-        raise_type({"state", nullptr}, "expected (slot, place, references)");
-      }
-      PyObject* const array = PyList_GET_ITEM(arrays, index_in(arrays, PyTuple_GET_ITEM(home, 1)));
-      const ArrayFields* const fields = array_fields(array);
-      const Py_ssize_t references =
-          read_int(PyTuple_GET_ITEM(home, 2), {"state", nullptr}, "a count");
-      const bool has_memory = fields != nullptr && fields->handle != nullptr;
-      const bool is_ours = has_memory && !is_foreign(fields->handle);
-      if (is_ours && Py_REFCNT(array) == 2 && Py_REFCNT(fields->handle) == references) {
-        put(buffers, PyTuple_GET_ITEM(home, 0), fields->handle);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arguments[0]); ++i) {
+      PyObject* const* const home = parts(arguments[0], i, 3);
+      const Py_ssize_t references = read_int(home[2], {"state", nullptr}, "a count");
+      PyObject* const tensor = tensor_of(home[1]);
+      const bool is_grad = tensor != PyTuple_GET_ITEM(home[1], 0);
+      PyObject* const array = is_grad ? own_gradient(tensor) : array_of(home[1]);
+      PyObject* const memory = own_memory(array, references);
+      if (memory != nullptr) {
+        put(arguments[1], home[0], memory);
       } else {
         seen.append(nb::int_(i));
       }
@@ -109,26 +176,33 @@ PyObject* take_homes(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-// take_gradients(homes, gradients, buffers) with homes (slot, tensor): the same for the memory of
-// the tensor's gradient, if that is the one at its position in `gradients`.
+bool is_equal(PyObject* a, PyObject* b) {
+  const int answer = a == nullptr ? 0 : PyObject_RichCompareBool(a, b, Py_EQ);
+  if (answer < 0) throw nb::python_error();
+  return answer != 0;
+}
+
+// Has an array this (shape, strides, offset, dtype, device), in memory of so many elements?
+bool has_layout(PyObject* array, PyObject* const* layout, Py_ssize_t size) {
+  const ArrayFields& a = *array_fields(array);
+  return is_equal(a.shape, layout[0]) && is_equal(a.strides, layout[1]) &&
+         is_equal(a.offset, layout[2]) && is_equal(a.dtype, layout[3]) && a.device == layout[4] &&
+         is_buffer(a.handle) && buffer_of(a.handle, {"state", nullptr}).size() == size;
+}
+
+// take_gradients(homes, buffers) with homes (slot, tensor, shape, strides, offset, dtype, device,
+// size): the same for the gradients of tensors, if they are of that layout.
 PyObject* take_gradients(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=] {
-    check_lists(arguments, count, 3);
-    const auto [homes, gradients, buffers] = std::tuple(arguments[0], arguments[1], arguments[2]);
+    check_lists(arguments, count, 2);
     nb::list seen;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(homes); ++i) {
-      PyObject* const home = PyList_GET_ITEM(homes, i);
-      if (!PyTuple_Check(home) || PyTuple_GET_SIZE(home) != 2) {
-        raise_type({"state", nullptr}, "expected (slot, tensor)");
-      }
-      PyObject* const gradient = read_node(PyTuple_GET_ITEM(home, 1)).grad;
-      const bool is_ours = i < PyList_GET_SIZE(gradients) && gradient != Py_None &&
-                           gradient == PyList_GET_ITEM(gradients, i) && Py_REFCNT(gradient) == 2;
-      PyObject* const array = is_ours ? read_node(gradient).cached_data : nullptr;
-      const ArrayFields* const fields = array == nullptr ? nullptr : array_fields(array);
-      const bool has_memory = fields != nullptr && fields->handle != nullptr;
-      if (has_memory && Py_REFCNT(array) == 1 && Py_REFCNT(fields->handle) == 1) {
-        put(buffers, PyTuple_GET_ITEM(home, 0), fields->handle);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arguments[0]); ++i) {
+      PyObject* const* const home = parts(arguments[0], i, 8);
+      const Py_ssize_t size = read_int(home[7], {"state", nullptr}, "a size");
+      PyObject* const array = own_gradient(read_node(home[1]).grad);
+      PyObject* const memory = own_memory(array, 1);
+      if (memory != nullptr && has_layout(array, home + 2, size)) {
+        put(arguments[1], home[0], memory);
       } else {
         seen.append(nb::int_(i));
       }
@@ -140,11 +214,10 @@ PyObject* take_gradients(PyObject*, PyObject* const* arguments, Py_ssize_t count
 }  // namespace
 
 void bind_state(nb::module_& m) {
-  static PyMethodDef functions[] = {fast_method("hold_arrays", hold_arrays),
-                                    fast_method("same_names", same_names),
-                                    fast_method("take_homes", take_homes),
-                                    fast_method("take_gradients", take_gradients),
-                                    {}};
+  static PyMethodDef functions[] = {
+      fast_method("changed_cells", changed_cells),   fast_method("same_names", same_names),
+      fast_method("put_memory", put_memory),         fast_method("take_homes", take_homes),
+      fast_method("take_gradients", take_gradients), {}};
   if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
 }
 

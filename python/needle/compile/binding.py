@@ -19,7 +19,13 @@ from typing import Any
 import numpy as np
 
 from .. import autograd
-from .._native import empty as empty_buffer, note_replaced, take_gradients, take_homes
+from .._native import (
+    empty as empty_buffer,
+    note_replaced,
+    put_memory,
+    take_gradients,
+    take_homes,
+)
 from ..autograd import Tensor, TensorTuple
 from ..dtype import int64
 from ..ndarray import mutation
@@ -33,7 +39,7 @@ from .memory import ARENA, Plan
 from .panels import panels_of
 from .results import as_result, sources_of
 from .state import Cell, data_of, grad_of, set_data, set_grad
-from .trace import DATA, ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
+from .trace import ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
 
 
 class Binding:
@@ -91,7 +97,8 @@ class Binding:
             for o in self.trace.outputs
             if o.kind == WRITTEN and isinstance(originals[o.target], (Tensor, NDArray))
         }
-        states = [id(array._handle) for array in self.known.arrays] if written else []
+        known = self.known
+        states = [id(known.array(i)._handle) for i in range(len(known.cells)) if written]
         changing: set[int | None] = {
             id(data_of(o.target.cells[0].tensor())._handle) for o in self.trace.mutated
         }
@@ -105,14 +112,13 @@ class Binding:
     ) -> None:
         """The slot of each input (None: it is not read), and what is the same in all calls."""
         slots, trace, known = self.plan.slots, self.trace, self.known
-        # The buffers of a call start as a copy of this list: constants, and the memory of state.
+        # The buffers of a call start as a copy of this list, which has the constants.
         self.template: list[Any] = [None] * self.plan.num_slots
-        self.template_changes = -1  # the `known.changes` at which the template's state was right
         for value, handle in constants.items():
             if value in slots:
                 self.template[slots[value]] = handle
         firsts = {s.value: group[0] for s, group in zip(trace.states, known.groups, strict=True)}
-        self.state_slots = [(slots.get(value), i) for value, i in firsts.items()]
+        self.state_slots = [(slots[v], known.cells[i]) for v, i in firsts.items() if v in slots]
         self.panel_slots = [
             (slots[value], weights, firsts[weights.value]) for value, weights in panels.items()
         ]
@@ -123,11 +129,10 @@ class Binding:
 
     def buffers(self, arguments: list[NDArray]) -> list[Any]:
         """The memory of every slot but the results'."""
-        if self.template_changes != self.known.changes:
-            self._note_states()
         buffers = self.template.copy()
+        put_memory(self.state_slots, buffers)
         for panel_slot, weights, i in self.panel_slots:
-            buffers[panel_slot] = panels_of(weights, self.known.arrays[i]._handle)
+            buffers[panel_slot] = panels_of(weights, self.known.array(i)._handle)
         buffers[ARENA] = empty_buffer(self.plan.arena_bytes, "uint8")
         for slot, array in zip(self.argument_slots, arguments, strict=True):
             if slot is not None:
@@ -144,13 +149,6 @@ class Binding:
                 device = self.trace.draws[0].device
                 buffers[self.counter_slot] = device.mod.from_numpy(counters, int64)
         return buffers
-
-    def _note_states(self) -> None:
-        """Put the memory of state into the template."""
-        self.template_changes = self.known.changes
-        for slot, i in self.state_slots:
-            if slot is not None:
-                self.template[slot] = self.known.arrays[i]._handle
 
     def _advance(self) -> np.ndarray[Any, Any]:
         """The seed and offset of every draw; moves the generators to where the function leaves
@@ -174,30 +172,26 @@ class Binding:
 
     def _find_result_slots(self) -> None:
         """Sort the outputs by the memory that they may use: that of what they replace, or new."""
-        places = {cell: i for i, cell in enumerate(self.known.cells)}
-        # Outputs that replace the data of a tensor. Each has a slot, the number of the known array
-        # that it replaces, and the reference count of that array's memory if nobody else has it.
+        # Outputs that replace data or a gradient that the program knows. Each has a slot, the cell
+        # that it replaces, and the reference count of the memory there if nobody else has it.
         self.home_outputs: list[int] = []
-        self.homes: list[tuple[int, int, int]] = []
-        # Outputs that replace a gradient. Each has a slot, the tensor whose gradient it is, and the
-        # gradient that the last call gave it.
+        self.homes: list[tuple[int, Cell, int]] = []
+        # Outputs that replace a gradient that it does not know. Each has a slot, the tensor whose
+        # gradient it is, and its layout.
         self.gradient_outputs: list[int] = []
-        self.gradient_homes: list[tuple[int, Any]] = []
-        self.last_gradients: list[Any] = []
+        self.gradient_homes: list[tuple[Any, ...]] = []
         self.new_outputs: list[tuple[int, int]] = []  # all others, with their slots
-        outputs = zip(self.trace.outputs, self.plan.result_slots, strict=True)
-        for i, (output, slot) in enumerate(outputs):
-            if output.kind == DATA and output.has_home:
-                known = places[output.target]
-                state = next(k for k, group in enumerate(self.known.groups) if known in group)
-                is_read = self.state_slots[state][0] is not None
+        outputs = zip(self.trace.outputs, self.plan.result_slots, self.plan.results, strict=True)
+        for i, (output, slot, x) in enumerate(outputs):
+            if output.has_home and output.state is not None:
+                is_read = output.state.value in self.plan.slots
                 self.home_outputs.append(i)
-                # The array itself refers to it; if it is read, so do the template and the buffers.
-                self.homes.append((slot, known, 3 if is_read else 1))
-            elif output.kind == GRADIENT and isinstance(output.target, Cell):
+                # The array refers to its memory; if it is read, so do the buffers.
+                self.homes.append((slot, output.target, 2 if is_read else 1))
+            elif output.is_gradient_of_state and not output.is_early:
+                layout = (x.shape, x.strides, x.offset, x.dtype, output.device, x.value.size)
                 self.gradient_outputs.append(i)
-                self.gradient_homes.append((slot, output.target.owner))
-                self.last_gradients.append(None)
+                self.gradient_homes.append((slot, output.target.owner, *layout))
             elif output.kind != MEMORY:  # its slot is the state's own
                 self.new_outputs.append((i, slot))
 
@@ -205,10 +199,10 @@ class Binding:
         """Give the results memory; returns the outputs that got new memory, with that memory."""
         new = self.new_outputs
         if self.homes:
-            seen = take_homes(self.homes, self.known.arrays, buffers)
+            seen = take_homes(self.homes, buffers)
             new = [(self.home_outputs[k], self.homes[k][0]) for k in seen] + new
         if self.gradient_homes:
-            seen = take_gradients(self.gradient_homes, self.last_gradients, buffers)
+            seen = take_gradients(self.gradient_homes, buffers)
             new = [(self.gradient_outputs[k], self.gradient_homes[k][0]) for k in seen] + new
         made: list[tuple[int, Any]] = []
         for i, slot in new:
@@ -225,10 +219,11 @@ class Binding:
         trace, known = self.trace, self.known
         self.leaves = leaves(trace.result)  # with None in the places of arrays
         self.is_single = not isinstance(trace.result, (dict, tuple, list, TensorTuple))
-        state_gradients = [trace.outputs[i] for i in self.gradient_outputs]
-        self.returned_gradients = [output for output in state_gradients if output.given_as]
-        tensors = zip(known.tensors, known.wanted, strict=True)
-        self.sources = sources_of(tensor for tensor, is_wanted in tensors if is_wanted)
+        self.returned_gradients = [
+            output for output in trace.outputs if output.is_gradient_of_state and output.given_as
+        ]
+        cells = zip(known.cells, known.wanted, strict=True)
+        self.sources = sources_of(cell.owner for cell, is_wanted in cells if is_wanted)
         self.recorded = [
             o.target
             for o in trace.outputs
@@ -242,7 +237,7 @@ class Binding:
         for i, handle in made:
             output, x = trace.outputs[i], self.plan.results[i]
             array = make_view(x.shape, x.strides, x.offset, x.dtype, output.device, handle)
-            self._give(i, output, array, results, originals)
+            self._give(output, array, results, originals)
         for output in self.returned_gradients:
             grad = grad_of(output.target.owner)
             for position in output.given_as:
@@ -258,7 +253,7 @@ class Binding:
         return results[0] if self.is_single else with_leaves(trace.result, results)
 
     def _give(
-        self, i: int, output: Output, array: NDArray, results: list[Any], originals: list[Any]
+        self, output: Output, array: NDArray, results: list[Any], originals: list[Any]
     ) -> None:
         """Put an output that got new memory where its kind says."""
         target = output.target
@@ -273,12 +268,9 @@ class Binding:
             grad = Tensor.make_const(array)
             if isinstance(owner, Tensor):  # a NumPy array has no gradient
                 set_grad(owner, grad)
-            if isinstance(target, Cell):  # `deliver` also returns it as a result
-                if not output.is_early:
-                    self.last_gradients[self.gradient_outputs.index(i)] = grad
-                return
-            for position in output.given_as:
-                results[position] = grad
+            if not isinstance(target, Cell):  # else `deliver` returns it
+                for position in output.given_as:
+                    results[position] = grad
         elif isinstance(target, Cell):
             set_data(target.tensor(), array)
         elif output.kind == WRITTEN:

@@ -96,7 +96,7 @@ def _memory(program: Program) -> dict[FlatValue, Any]:
     found: dict[FlatValue, Any] = dict(program.graph.constants)
     known = program.binding.known
     for state, group in zip(program.trace.states, known.groups, strict=True):
-        found[state.value] = known.arrays[group[0]]._handle
+        found[state.value] = known.array(group[0])._handle
     found |= {v: panels_of(weights, found[weights.value]) for v, weights in program.panels.items()}
     return {
         value: Tensor.make_const(make_view((value.size,), (1,), 0, value.dtype, cpu(), handle))

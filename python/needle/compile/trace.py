@@ -75,6 +75,11 @@ class Output:
     has_home: bool = False  # may it be computed in the memory of that state?
     is_early: bool = False  # may a call fail after it has been written?
 
+    @property
+    def is_gradient_of_state(self) -> bool:
+        """Is it the gradient of a tensor from outside?"""
+        return self.kind == GRADIENT and isinstance(self.target, Cell)
+
 
 @dataclass
 class Trace:

@@ -189,3 +189,35 @@ def test_a_gradient_that_somebody_has_is_not_overwritten():
     slope(ndl.full((3,), 4.0))
     assert first.tolist() == shared.tolist() == [2.0] * 3
     assert w.grad.tolist() == [4.0] * 3
+
+
+def adding_up():
+    w = ndl.ones(3, requires_grad=True)
+    optim.SGD([w], lr=0.1).zero_grad()  # from now on, gradients add up
+    w.grad = ndl.zeros(3)
+
+    @ndl.jit
+    def add(x):
+        (w * x).sum().backward(create_graph=False)
+
+    return w, add
+
+
+def test_gradients_that_add_up_over_calls_stay_in_place():
+    w, add = adding_up()
+    place = id(w.grad.cached_data)
+    for x in (1.0, 2.0, 3.0):
+        add(ndl.full((3,), x))
+        assert id(w.grad.cached_data) == place
+    assert w.grad.tolist() == [6.0] * 3
+    assert add.cache_info().misses == 1 and add.program.binding.known.changes == 0
+
+
+def test_a_sum_of_gradients_that_somebody_has_is_not_overwritten():
+    w, add = adding_up()
+    add(ndl.ones(3))
+    held = w.grad
+    add(ndl.ones(3))
+    other = w.grad.detach()
+    add(ndl.ones(3))
+    assert (held.tolist(), other.tolist(), w.grad.tolist()) == ([1.0] * 3, [2.0] * 3, [3.0] * 3)

@@ -1,8 +1,8 @@
 """Calls that may fail in the middle of a run: an index out of range, the user's Python.
 
 New data of tensors from outside that is computed before the last such call is copied there at the
-end, and such a gradient goes to new memory, so that a run that fails leaves tensors from outside
-unchanged. Only `x[i] = v` still writes in place.
+end, and such a gradient that the program does not read goes to new memory, so that a run that fails
+leaves tensors from outside unchanged. Only `x[i] = v` still writes in place.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from .show import Kernel, kernel_of
 from .state import Layout, data_of, grad_of, layout_of
 from .tiers import Built, Recorded, Tiered
 from .together import together
-from .trace import DATA, MEMORY, Output, Trace
+from .trace import GRADIENT, MEMORY, Output, Trace
 
 PASSES: dict[str, Callable[[Graph], Graph]] = {
     "simplified": simplify,
@@ -155,8 +155,10 @@ def _home(output: Output) -> Home | None:
     if output.kind == MEMORY:
         return Home(output.target.value, must=True)
     state = output.state
-    if output.kind != DATA or state is None or len(state.cells) != 1:
+    if state is None or len(state.cells) != 1:
         return None
+    if output.kind == GRADIENT and not state.cells[0].is_grad:
+        return None  # the former gradient is used from outside by itself
     real, new = layout_of(state.arrays[0]), output.operand
     strides = effective_strides(new.shape, new.strides)
     here = Layout(new.shape, strides, new.offset, new.value.size, new.dtype, output.device.name)

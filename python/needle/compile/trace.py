@@ -30,7 +30,7 @@ from .breaks import breaking
 from .graph import INPUT, FlatValue, Graph, Operand, whole
 from .names import Names
 from .record import Draw, Handle, HostNumbers, Recorder, Recording
-from .state import Cell, State, Tracked, intercepted
+from .state import Cell, State, Tracked, grad_of, intercepted
 
 RESULT, DATA, GRADIENT, ESCAPED = "result", "data", "gradient", "escaped"
 MEMORY, WRITTEN = "memory", "written"  # written in place: a state, an argument
@@ -71,7 +71,7 @@ class Output:
     requires_grad: bool = False
     is_freed: bool = False  # has a backward pass freed its history?
     given_as: tuple[int, ...] = ()  # positions in the result that return this gradient (GRADIENT)
-    state: State | None = None  # the state that it replaces (DATA)
+    state: State | None = None  # the state that it replaces (DATA, GRADIENT)
     has_home: bool = False  # may it be computed in the memory of that state?
     is_early: bool = False  # may a call fail after it has been written?
 
@@ -327,6 +327,7 @@ def _state_writes(tracked: Tracked, gradients: dict[int, Output]) -> list[Output
         if grad is not None:
             data = grad.realize_cached_data()
             written.append(_output(GRADIENT, Cell(tensor, True), data, recording))
+            written[-1].state = _state_of(tracked, grad_of(tensor))
             gradients[id(grad)] = written[-1]
     for state in tracked.states.values():
         if state.is_mutated:

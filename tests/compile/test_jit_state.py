@@ -420,3 +420,18 @@ def test_a_gradient_that_is_returned_is_the_one_that_the_tensor_has():
         found = step(other)[1]
         np.testing.assert_array_equal(bits(found["w"]), expected)
         del found
+
+
+def test_a_gradient_that_is_also_used_by_itself_may_be_replaced():
+    w = ndl.ones(3, requires_grad=True)
+    ndl.optim.SGD([w], lr=0.1).zero_grad()  # from now on, gradients add up
+    former = w.grad = ndl.zeros(3)
+
+    @ndl.jit
+    def add(x):
+        loss = (w * x + former).sum()
+        loss.backward(create_graph=False)
+        return loss
+
+    assert [add(ndl.ones(3)).item() for _ in range(3)] == [3.0] * 3
+    assert former.tolist() == [0.0] * 3 and w.grad.tolist() == [3.0] * 3

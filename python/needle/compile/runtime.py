@@ -84,6 +84,9 @@ class Program:
         for tensor, had_grad in trace.grad_reads:
             if (grad_of(tensor) is not None) != had_grad:
                 return False
+        for tensor, grad in trace.fixed_grads:
+            if grad_of(tensor) is not grad:
+                return False
         if trace.generators or trace.host:
             if trace.default_generator is not random.default_generator():
                 return False

@@ -128,6 +128,8 @@ class Tracked:
         self.assigned: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new array)
         self.grads: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new gradient)
         self.grad_reads: dict[int, tuple[Any, bool]] = {}  # id -> (tensor, had it a gradient?)
+        # Tensors with gradients that the function has also used by themselves.
+        self.fixed_grads: list[tuple[Any, Any]] = []
         self.made: list[weakref.ref[Any]] = []  # tensors that the function made
         self.without_grad: set[int] = set()  # ids of those whose gradient was read as None
         self.grad_writes: set[int] = set()  # ids of those whose gradient was set
@@ -193,6 +195,8 @@ class Tracked:
         self.grad_reads.setdefault(id(tensor), (tensor, grad is not None))
         if grad is not None:
             self._owners.setdefault(id(grad), tensor)
+        if id(grad) in self.found and not self.found[id(grad)].cell.is_grad:
+            self.fixed_grads.append((tensor, grad))
         return grad
 
     def write_grad(self, tensor: Any, grad: Any) -> None:

@@ -96,6 +96,7 @@ class Trace:
     cleared: list[Any]  # tensors (or positions of arguments) whose gradient is None afterwards
     facts: facts.Facts
     grad_reads: list[tuple[Value, bool]]  # tensors from outside, and whether they had a gradient
+    fixed_grads: list[tuple[Value, Any]]  # tensors whose gradient must be this very one
     without_grad: list[int]  # arguments whose gradient was read, and was None
     generators: list[tuple[Any, int]]  # with their positions when the trace started
     advances: list[tuple[Any, int]]  # the same ones, and how many words a call draws
@@ -209,6 +210,7 @@ def _run(
         cleared=cleared + [tensor for tensor, grad in tracked.grads.values() if grad is None],
         facts={},
         grad_reads=list(tracked.grad_reads.values()),
+        fixed_grads=tracked.fixed_grads,
         without_grad=without_grad,
         generators=list(recording.generators.values()),
         advances=[(g, g.position - start) for g, start in recording.generators.values()],

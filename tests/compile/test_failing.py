@@ -243,3 +243,12 @@ def test_tensors_that_a_failed_call_left_behind_say_so():
     with pytest.raises(ndl.TraceError, match=r"(?s)kept by a call that failed.*\n.*left \+ x"):
         ndl.jit(lambda x: left + x)(ndl.ones(3))
     assert keep(ndl.ones(3), RIGHT).shape == (2, 3) and kept[1].tolist() == [2.0] * 3
+
+
+def test_the_state_of_numpys_generator_is_noted_only_if_a_call_may_fail(monkeypatch):
+    monkeypatch.setattr(random, "_default", random.NumpyGenerator())
+    safe, unsafe = ndl.jit(lambda: ndl.rand(2)), ndl.jit(lambda ids: ndl.rand(2) + TABLE[ids, 0])
+    safe()
+    unsafe(RIGHT)
+    assert safe.program.binding.numpy_state is None
+    assert unsafe.program.binding.numpy_state is not None

@@ -51,9 +51,11 @@ class Binding:
         trace: Trace,
         constants: dict[FlatValue, Any],
         panels: dict[FlatValue, Operand],
+        may_fail: bool,
     ):
         self.plan = plan
         self.trace = trace
+        self.may_fail = may_fail
         self.known = Known(trace)
         self.writes_in_place = any(o.kind in (MEMORY, WRITTEN) for o in trace.outputs)
         self.can_clash = bool(self.writes_in_place or trace.without_grad or trace.changed)
@@ -137,7 +139,7 @@ class Binding:
         for slot, array in zip(self.argument_slots, arguments, strict=True):
             if slot is not None:
                 buffers[slot] = array._handle
-        if self.host_slots:
+        if self.host_slots and self.may_fail:  # it takes 30 us
             self.numpy_state = np.random.get_state()
         for host, slot in self.host_slots:
             numbers = np.ascontiguousarray(host.draw(), host.value.dtype.storage)
@@ -165,7 +167,7 @@ class Binding:
         """Move the generators back: a run that failed has drawn nothing."""
         for generator, distance in self.trace.advances:
             generator.position -= distance
-        if self.host_slots:
+        if self.numpy_state is not None:
             np.random.set_state(self.numpy_state)
 
     # Memory of results ------------------------------------------------------------------------

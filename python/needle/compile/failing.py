@@ -15,6 +15,11 @@ from .graph import INDEXING, FlatValue, Graph
 from .loops import loop_of
 
 
+def may_fail(graph: Graph) -> bool:
+    """Has it calls that may fail?"""
+    return any(True for _ in _that_may_fail(graph))
+
+
 def written_early(graph: Graph) -> set[FlatValue]:
     """The results whose memory is first written before a call that may fail."""
     last = max(_that_may_fail(graph), default=-1)
@@ -33,7 +38,5 @@ def _that_may_fail(graph: Graph) -> Iterator[int]:
         if node.kernel in INDEXING and (check := node.indices()) not in seen:
             seen.add(check)
             yield i
-        elif node.kernel == PYTHON or (
-            loop is not None and any(True for _ in _that_may_fail(loop.body))
-        ):
+        elif node.kernel == PYTHON or (loop is not None and may_fail(loop.body)):
             yield i

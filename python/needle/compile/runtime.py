@@ -14,7 +14,7 @@ from . import breaks, loops
 from .binding import Binding
 from .epilogues import epilogues
 from .errors import name_call
-from .failing import written_early
+from .failing import may_fail, written_early
 from .fuse import fuse
 from .graph import FlatValue, Graph, Node, Operand, map_operands
 from .lanes import sections
@@ -62,7 +62,8 @@ class Program:
             self.homes.append(_home(output))
             output.has_home = self.homes[-1] is not None
         self.plan = plan_memory(self.graph, self.homes)
-        self.binding = Binding(self.plan, trace, self.graph.constants, self.panels)
+        constants, fails = self.graph.constants, may_fail(self.graph)
+        self.binding = Binding(self.plan, trace, constants, self.panels, fails)
         self.calls = compile_calls(self.plan)
 
     # Is it still right? ---------------------------------------------------------------------

@@ -343,9 +343,10 @@ class Tensor(Value, TensorMethods):
 
     def item(self) -> Any:
         """The only element as a Python number."""
-        if self.size != 1:
+        array = self.numpy()
+        if array.size != 1:
             raise ValueError(f"[item] expected one element, got shape {self.shape}.")
-        return self.numpy().item()
+        return array.item()
 
     def tolist(self) -> Any:
         """Nested Python lists of the elements."""

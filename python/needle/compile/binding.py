@@ -57,7 +57,8 @@ class Binding:
         self.trace = trace
         self.may_fail = may_fail
         self.known = Known(trace)
-        self.writes_in_place = any(o.kind in (MEMORY, WRITTEN) for o in trace.outputs)
+        self.written = [o.target for o in trace.outputs if o.kind == WRITTEN]  # arguments
+        self.writes_in_place = bool(self.written or trace.mutated)
         self.can_clash = bool(self.writes_in_place or trace.without_grad or trace.changed)
         self._find_read_slots(constants, panels)
         self._find_result_slots()
@@ -77,9 +78,8 @@ class Binding:
                     f"{originals[i].shape}, which has one already; set it to None before the call, "
                     "or use the tensor from outside instead of passing it."
                 )
-        for output in trace.outputs:
-            if output.kind == WRITTEN:
-                check_writable(originals[output.target])
+        for i in self.written:
+            check_writable(originals[i])
         shared = [original for original in originals if id(original) in trace.changed]
         if self.writes_in_place:
             shared += self._sharing_memory(originals)
@@ -95,9 +95,9 @@ class Binding:
         given = {id(x): x for x in originals if isinstance(x, (Tensor, NDArray))}.values()
         memory = [mutation.memory_id(_array_of(x)) for x in given]
         written = {
-            mutation.memory_id(_array_of(originals[o.target]))
-            for o in self.trace.outputs
-            if o.kind == WRITTEN and isinstance(originals[o.target], (Tensor, NDArray))
+            mutation.memory_id(_array_of(originals[i]))
+            for i in self.written
+            if isinstance(originals[i], (Tensor, NDArray))
         }
         known = self.known
         states = [id(known.array(i)._handle) for i in range(len(known.cells)) if written]
@@ -155,13 +155,13 @@ class Binding:
     def _advance(self) -> np.ndarray[Any, Any]:
         """The seed and offset of every draw; moves the generators to where the function leaves
         them."""
-        words = np.empty((len(self.trace.draws), 2), np.uint64)
-        for i, draw in enumerate(self.trace.draws):
+        words: list[int] = []
+        for draw in self.trace.draws:
             position = draw.generator.position + draw.start
-            words[i] = draw.generator.seed, -(-position // draw.words)
+            words += draw.generator.seed, -(-position // draw.words)
         for generator, distance in self.trace.advances:
             generator.position += distance
-        return words.view(np.int64)
+        return np.array(words, np.uint64).view(np.int64)
 
     def rewind(self) -> None:
         """Move the generators back: a run that failed has drawn nothing."""

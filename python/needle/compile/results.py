@@ -21,6 +21,9 @@ class Compiled(TensorOp):
         )
 
 
+COMPILED = Compiled()
+
+
 def as_result(array: NDArray, output: Output) -> Any:
     """What the caller gets. Where eager mode would record a history, it is a node whose gradient
     explains why there is none."""
@@ -28,7 +31,7 @@ def as_result(array: NDArray, output: Output) -> Any:
         return array
     result: Tensor = Tensor.make_const(array, output.requires_grad)
     if output.requires_grad:
-        result.op = Compiled()
+        result.op = COMPILED
     return result
 
 

@@ -20,6 +20,14 @@ void check_lists(PyObject* const* arguments, Py_ssize_t given, Py_ssize_t expect
   if (!fits) raise_type({"state", nullptr}, "expected %zd lists", expected);
 }
 
+Py_ssize_t same_length(PyObject* const* lists, int count) {
+  const Py_ssize_t n = PyList_GET_SIZE(lists[0]);
+  for (int k = 1; k < count; ++k) {
+    if (PyList_GET_SIZE(lists[k]) != n) raise_value({"state", nullptr}, "lengths differ");
+  }
+  return n;
+}
+
 Py_ssize_t index_in(PyObject* list, PyObject* index) {
   const Py_ssize_t i = read_int(index, {"state", nullptr}, "a place");
   if (i < 0 || i >= PyList_GET_SIZE(list)) {
@@ -29,27 +37,30 @@ Py_ssize_t index_in(PyObject* list, PyObject* index) {
 }
 
 void put(PyObject* list, PyObject* index, PyObject* item) {
-  if (PyList_SetItem(list, index_in(list, index), Py_NewRef(item)) != 0) throw nb::python_error();
+  const Py_ssize_t i = index_in(list, index);
+  if (PyList_SetItem(list, i, Py_NewRef(item)) != 0) throw nb::python_error();
 }
 
-// The tensor of a (owner, is_grad): the owner, or its gradient, which may be None.
-PyObject* tensor_of(PyObject* cell) {
-  if (!PyTuple_Check(cell) || PyTuple_GET_SIZE(cell) != 2) {
-    raise_type({"state", nullptr}, "expected (tensor, is_grad)");
-  }
-  PyObject* const owner = PyTuple_GET_ITEM(cell, 0);
-  return PyTuple_GET_ITEM(cell, 1) == Py_True ? read_node(owner).grad : owner;
+// The gradient of a tensor; Python's None without one.
+PyObject* gradient_of(PyObject* tensor) {
+  PyObject* const gradient = read_node(tensor).grad;
+  return gradient == nullptr ? Py_None : gradient;
 }
 
-// The array of a cell; null without one.
-PyObject* array_of(PyObject* cell) {
-  PyObject* const tensor = tensor_of(cell);
-  PyObject* const data = tensor == Py_None ? nullptr : read_node(tensor).cached_data;
+// What a place stands for: a tensor for itself, (tensor, True) for its gradient, which may be None.
+PyObject* tensor_at(PyObject* place) {
+  if (!PyTuple_Check(place)) return place;
+  if (PyTuple_GET_SIZE(place) != 2) raise_type({"state", nullptr}, "expected (tensor, True)");
+  return gradient_of(PyTuple_GET_ITEM(place, 0));
+}
+
+// The array in a node; null without one.
+PyObject* array_in(const NodeFields& node) {
+  PyObject* const data = node.cached_data;
   return data != nullptr && array_fields(data) != nullptr ? data : nullptr;
 }
 
-// Does a weak reference refer to this array?
-bool refers_to(PyObject* reference, PyObject* array) {
+bool refers_to(PyObject* reference, PyObject* other) {
   if (!PyWeakref_Check(reference)) raise_type({"state", nullptr}, "expected weak references");
 #if PY_VERSION_HEX >= 0x030D0000
   PyObject* object = nullptr;
@@ -58,26 +69,26 @@ bool refers_to(PyObject* reference, PyObject* array) {
 #else
   PyObject* const object = PyWeakref_GET_OBJECT(reference);
 #endif
-  return array != nullptr && object == array;
+  return object == other;
 }
 
-// changed_cells(cells, references, wanted): the positions of cells that have another array, or
-// another requires_grad (None: any will do).
-PyObject* changed_cells(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+// changed_places(places, references, wanted): the positions of tensors that have another array than
+// the weak reference says, or another requires_grad (None: any will do).
+PyObject* changed_places(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=] {
     check_lists(arguments, count, 3);
-    const Py_ssize_t n = PyList_GET_SIZE(arguments[0]);
-    for (const int k : {1, 2}) {
-      if (PyList_GET_SIZE(arguments[k]) != n) raise_value({"state", nullptr}, "lengths differ");
-    }
+    const Py_ssize_t n = same_length(arguments, 3);
     nb::list changed;
     for (Py_ssize_t i = 0; i < n; ++i) {
-      PyObject* const cell = PyList_GET_ITEM(arguments[0], i);
+      PyObject* const tensor = tensor_at(PyList_GET_ITEM(arguments[0], i));
       PyObject* const wanted = PyList_GET_ITEM(arguments[2], i);
-      const bool is_same = refers_to(PyList_GET_ITEM(arguments[1], i), array_of(cell));
-      const bool is_wanted =
-          wanted == Py_None || (is_same && read_node(tensor_of(cell)).requires_grad == wanted);
-      if (!is_same || !is_wanted) changed.append(nb::int_(i));
+      bool is_same = tensor != Py_None;
+      if (is_same) {
+        const NodeFields& node = read_node(tensor);
+        is_same = refers_to(PyList_GET_ITEM(arguments[1], i), node.cached_data) &&
+                  (wanted == Py_None || node.requires_grad == wanted);
+      }
+      if (!is_same) changed.append(nb::int_(i));
     }
     return changed.release().ptr();
   });
@@ -88,10 +99,7 @@ PyObject* changed_cells(PyObject*, PyObject* const* arguments, Py_ssize_t count)
 PyObject* same_names(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=]() -> PyObject* {
     check_lists(arguments, count, 3);
-    const Py_ssize_t n = PyList_GET_SIZE(arguments[0]);
-    for (const int k : {1, 2}) {
-      if (PyList_GET_SIZE(arguments[k]) != n) raise_value({"state", nullptr}, "lengths differ");
-    }
+    const Py_ssize_t n = same_length(arguments, 3);
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* const place = PyList_GET_ITEM(arguments[0], i);
       PyObject* value = nullptr;
@@ -110,69 +118,43 @@ PyObject* same_names(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-// The parts of an item in a list of tuples.
-PyObject* const* parts(PyObject* list, Py_ssize_t i, Py_ssize_t size) {
-  PyObject* const item = PyList_GET_ITEM(list, i);
-  if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != size) {
-    raise_type({"state", nullptr}, "expected tuples of %zd", size);
-  }
-  return &PyTuple_GET_ITEM(item, 0);
-}
-
-// put_memory(places, buffers) with places (slot, cell): puts the memory of each cell into its slot.
-PyObject* put_memory(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return guarded([=]() -> PyObject* {
-    check_lists(arguments, count, 2);
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arguments[0]); ++i) {
-      PyObject* const* const place = parts(arguments[0], i, 2);
-      PyObject* const array = array_of(place[1]);
-      PyObject* const handle = array == nullptr ? nullptr : array_fields(array)->handle;
-      if (handle == nullptr) raise_value({"state", nullptr}, "a tensor has no memory");
-      put(arguments[1], place[0], handle);
-    }
-    Py_RETURN_NONE;
-  });
-}
-
-// The memory of an array that only its tensor has, if so many have the memory and it is none of
-// someone else's; null otherwise.
-PyObject* own_memory(PyObject* array, Py_ssize_t references) {
-  if (array == nullptr || Py_REFCNT(array) != 1) return nullptr;
+// The memory of an array that nobody but a tensor has, if it is none of someone else's.
+PyObject* own_memory(PyObject* array) {
   PyObject* const handle = array_fields(array)->handle;
-  const bool is_own = handle != nullptr && Py_REFCNT(handle) == references;
+  const bool is_own = Py_REFCNT(array) == 1 && handle != nullptr && Py_REFCNT(handle) == 1;
   const bool is_foreign =
       is_own && is_buffer(handle) && buffer_of(handle, {"state", nullptr}).is_foreign();
   return is_own && !is_foreign ? handle : nullptr;
 }
 
-// The array of a gradient that only its tensor has, and that has no history; null otherwise.
-PyObject* own_gradient(PyObject* gradient) {
-  if (gradient == Py_None || Py_REFCNT(gradient) != 1) return nullptr;
-  const NodeFields& node = read_node(gradient);
-  const bool is_array = node.cached_data != nullptr && array_fields(node.cached_data) != nullptr;
-  return is_array && node.requires_grad == Py_False ? node.cached_data : nullptr;
+// Is it a gradient that nobody but its tensor has, without a history?
+bool is_own_gradient(PyObject* gradient, const NodeFields& node) {
+  return Py_REFCNT(gradient) == 1 && node.requires_grad == Py_False;
 }
 
-// take_homes(homes, buffers) with homes (slot, cell, references): puts the memory of each cell that
-// is its own into the slot. Gives the positions of the other homes.
-PyObject* take_homes(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+// take_memory(places, reads, homes, buffers): puts the memory of each tensor into its slots, which
+// `reads` and `homes` have in the same position (None is no slot); into that of `homes` only if it
+// is the tensor's own. Gives the positions of homes that stay empty.
+PyObject* take_memory(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=] {
-    check_lists(arguments, count, 2);
-    nb::list seen;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arguments[0]); ++i) {
-      PyObject* const* const home = parts(arguments[0], i, 3);
-      const Py_ssize_t references = read_int(home[2], {"state", nullptr}, "a count");
-      PyObject* const tensor = tensor_of(home[1]);
-      const bool is_grad = tensor != PyTuple_GET_ITEM(home[1], 0);
-      PyObject* const array = is_grad ? own_gradient(tensor) : array_of(home[1]);
-      PyObject* const memory = own_memory(array, references);
-      if (memory != nullptr) {
-        put(arguments[1], home[0], memory);
-      } else {
-        seen.append(nb::int_(i));
-      }
+    check_lists(arguments, count, 4);
+    const Py_ssize_t n = same_length(arguments, 3);
+    nb::list empty;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      PyObject* const place = PyList_GET_ITEM(arguments[0], i);
+      PyObject* const read = PyList_GET_ITEM(arguments[1], i);
+      PyObject* const home = PyList_GET_ITEM(arguments[2], i);
+      PyObject* const tensor = tensor_at(place);
+      PyObject* const array = tensor == Py_None ? nullptr : array_in(read_node(tensor));
+      PyObject* const handle = array == nullptr ? nullptr : array_fields(array)->handle;
+      if (handle == nullptr) raise_value({"state", nullptr}, "a tensor has no memory");
+      const bool may_change = tensor == place || is_own_gradient(tensor, read_node(tensor));
+      const bool is_own = home != Py_None && may_change && own_memory(array) != nullptr;
+      if (read != Py_None) put(arguments[3], read, handle);
+      if (is_own) put(arguments[3], home, handle);
+      if (home != Py_None && !is_own) empty.append(nb::int_(i));
     }
-    return seen.release().ptr();
+    return empty.release().ptr();
   });
 }
 
@@ -191,33 +173,41 @@ bool has_layout(PyObject* array, PyObject* const* layout, Py_ssize_t size) {
 }
 
 // take_gradients(homes, buffers) with homes (slot, tensor, shape, strides, offset, dtype, device,
-// size): the same for the gradients of tensors, if they are of that layout.
+// size): puts the memory of gradients that are their tensors' own, and have that layout, into the
+// slots. Gives the positions of the others.
 PyObject* take_gradients(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=] {
     check_lists(arguments, count, 2);
-    nb::list seen;
+    nb::list empty;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arguments[0]); ++i) {
-      PyObject* const* const home = parts(arguments[0], i, 8);
+      PyObject* const tuple = PyList_GET_ITEM(arguments[0], i);
+      if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != 8) {
+        raise_type({"state", nullptr}, "expected tuples of 8");
+      }
+      PyObject* const* const home = &PyTuple_GET_ITEM(tuple, 0);
       const Py_ssize_t size = read_int(home[7], {"state", nullptr}, "a size");
-      PyObject* const array = own_gradient(read_node(home[1]).grad);
-      PyObject* const memory = own_memory(array, 1);
-      if (memory != nullptr && has_layout(array, home + 2, size)) {
+      PyObject* const gradient = gradient_of(home[1]);
+      PyObject* const array = gradient == Py_None ? nullptr : array_in(read_node(gradient));
+      PyObject* const memory = array == nullptr ? nullptr : own_memory(array);
+      if (memory != nullptr && is_own_gradient(gradient, read_node(gradient)) &&
+          has_layout(array, home + 2, size)) {
         put(arguments[1], home[0], memory);
       } else {
-        seen.append(nb::int_(i));
+        empty.append(nb::int_(i));
       }
     }
-    return seen.release().ptr();
+    return empty.release().ptr();
   });
 }
 
 }  // namespace
 
 void bind_state(nb::module_& m) {
-  static PyMethodDef functions[] = {
-      fast_method("changed_cells", changed_cells),   fast_method("same_names", same_names),
-      fast_method("put_memory", put_memory),         fast_method("take_homes", take_homes),
-      fast_method("take_gradients", take_gradients), {}};
+  static PyMethodDef functions[] = {fast_method("changed_places", changed_places),
+                                    fast_method("same_names", same_names),
+                                    fast_method("take_memory", take_memory),
+                                    fast_method("take_gradients", take_gradients),
+                                    {}};
   if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
 }
 

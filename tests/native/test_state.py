@@ -8,45 +8,39 @@ import needle as ndl
 from needle import _native
 
 
-def cells_and_references(n=3):
-    cells = [(ndl.zeros(4), False) for _ in range(n)]
-    return cells, [weakref.ref(tensor.cached_data) for tensor, _ in cells]
+def tensors_and_references(n=3):
+    tensors = [ndl.zeros(4) for _ in range(n)]
+    return tensors, [weakref.ref(tensor.cached_data) for tensor in tensors]
 
 
-def test_changed_cells_sees_other_data_and_other_wishes():
-    cells, references = cells_and_references()
+def test_changed_places_sees_other_data_and_other_wishes():
+    tensors, references = tensors_and_references()
     wanted = [False] * 3
-    assert _native.changed_cells(cells, references, wanted) == []
-    cells[1][0].requires_grad = True
-    assert _native.changed_cells(cells, references, wanted) == [1]
-    cells[2][0].data = ndl.ones(4)
-    assert _native.changed_cells(cells, references, wanted) == [1, 2]
-    assert _native.changed_cells(cells, references, [None] * 3) == [2]
+    assert _native.changed_places(tensors, references, wanted) == []
+    tensors[1].requires_grad = True
+    assert _native.changed_places(tensors, references, wanted) == [1]
+    tensors[2].data = ndl.ones(4)
+    assert _native.changed_places(tensors, references, wanted) == [1, 2]
+    assert _native.changed_places(tensors, references, [None] * 3) == [2]
 
 
-def test_changed_cells_sees_other_gradients():
+def test_changed_places_sees_other_gradients():
     w = ndl.ones(3, requires_grad=True)
     w.grad = ndl.zeros(3)
     references = [weakref.ref(w.grad.cached_data)]
-    assert _native.changed_cells([(w, True)], references, [None]) == []
+    assert _native.changed_places([(w, True)], references, [None]) == []
     w.grad = None
-    assert _native.changed_cells([(w, True)], references, [None]) == [0]
+    assert _native.changed_places([(w, True)], references, [None]) == [0]
 
 
-def test_put_memory_puts_what_the_tensors_have():
-    cells, _ = cells_and_references(2)
-    buffers = [None] * 2
-    _native.put_memory([(1, cells[0])], buffers)
-    assert buffers[0] is None and buffers[1] is cells[0][0].cached_data._handle
-
-
-def test_take_homes_leaves_memory_that_others_have():
-    cells, _ = cells_and_references()
-    seen = cells[1][0].detach()  # another tensor with the same array or memory
-    homes = [(slot, cells[place], 1) for slot, place in enumerate((2, 1, 0))]
-    buffers = [None] * 3
-    assert _native.take_homes(homes, buffers) == [1]
-    assert buffers[0] is cells[2][0].cached_data._handle and buffers[1] is None
+def test_take_memory_leaves_homes_of_memory_that_others_have():
+    tensors, _ = tensors_and_references()
+    seen = tensors[1].detach()  # another tensor with the same array or memory
+    buffers = [None] * 4
+    assert _native.take_memory(tensors, [None, 3, None], [2, 1, None], buffers) == [1]
+    memory = [tensor.cached_data._handle for tensor in tensors]
+    assert buffers[0] is buffers[1] is None
+    assert buffers[2] is memory[0] and buffers[3] is memory[1]
     assert seen.shape == (4,)
 
 
@@ -74,22 +68,22 @@ def test_a_gradient_with_a_history_is_not_taken():
     w = ndl.ones(3, requires_grad=True)
     w.grad = w * 2.0
     assert _native.take_gradients([(0, w, *layout(w))], [None]) == [0]
-    assert _native.take_homes([(0, (w, True), 1)], [None]) == [0]
+    assert _native.take_memory([(w, True)], [None], [0], [None]) == [0]
 
 
+TENSOR = ndl.zeros(1)
 BAD = [
-    (_native.changed_cells, ([1], [2], [True])),
-    (_native.changed_cells, ((), [], [])),
-    (_native.changed_cells, ([(ndl.zeros(1), False)], [], [])),
-    (_native.changed_cells, ([(ndl.zeros(1), False)], [1], [False])),
-    (_native.put_memory, ([(5, (ndl.zeros(1), False))], [None])),
-    (_native.put_memory, ([(0, (ndl.zeros(1), True))], [None])),
-    (_native.put_memory, ([(0, 1)], [None])),
-    (_native.take_homes, ([(0, 5, 1)], [None])),
-    (_native.take_homes, ([(0,)], [None])),
-    (_native.take_homes, ([("a", "b", "c")], [None])),
-    (_native.take_homes, ([(0, (ndl.zeros(1), False), "c")], [None])),
-    (_native.take_homes, ([(7, (ndl.zeros(1), False), 1)], [None])),
+    (_native.changed_places, ([1], [2], [True])),
+    (_native.changed_places, ((), [], [])),
+    (_native.changed_places, ([ndl.zeros(1)], [], [])),
+    (_native.changed_places, ([ndl.zeros(1)], [1], [False])),
+    (_native.take_memory, ([TENSOR], [5], [None], [None])),
+    (_native.take_memory, ([TENSOR], [None], [7], [None])),
+    (_native.take_memory, ([TENSOR], ["a"], [None], [None])),
+    (_native.take_memory, ([TENSOR], [], [None], [None])),
+    (_native.take_memory, ([(TENSOR, True)], [0], [None], [None])),
+    (_native.take_memory, ([1], [0], [None], [None])),
+    (_native.take_memory, ([(1, True)], [0], [None], [None])),
     (_native.take_gradients, ([(0, 1)], [None])),
     (_native.take_gradients, ([(0, *range(7))], [None])),
     (_native.take_gradients, ([],)),

@@ -279,8 +279,10 @@ KERNELS = (
     lambda h, o: _native.apply(h.pick(Node, Fields, h.number()), h.number(), h.pick(
         (), (h.node(o()),), (h.node(o()), o()), o())),
     lambda h, o: _native.run_each(PRODUCT, [((o(),), (o(), o())) for _ in range(h.pick(0, 1, 2))]),
-    lambda h, o: _native.take_homes([(h.number(), (h.node(o()), False), h.number())], [None]),
-    lambda h, o: _native.put_memory([(h.number(), (h.node(o()), h.pick(True, False)))], [None]),
+    lambda h, o: _native.take_memory([h.pick(h.node(o()), (h.node(o()), True), o())],
+        [h.number()], [h.number()], [None]),
+    lambda h, o: _native.take_gradients([(h.number(), h.node(h.node(o())), o(), *(
+        h.number() for _ in range(5)))], [None]),
     lambda h, o: h.loop(),
     lambda h, o: _native.attention(*(o() for _ in range(5)), h.pick(None, o()), h.number(), True),
     lambda h, o: _native.attention_backward(*(o() for _ in range(3)), h.pick(None, o()),

@@ -3,9 +3,9 @@
 A plan (`memory.py`) names memory by slots. For each call of the program, in this order,
 
 - `check` refuses arguments that the program also reaches in another way, and changes there,
-- `buffers` gives every slot that is read its memory: constants, tensors from outside, arguments,
-  random numbers, and the arena,
-- `outputs` does so for the slots of results, just before the program runs,
+- `buffers` gives slots that are read their memory: constants, arguments, random numbers, and the
+  arena,
+- `outputs` does so for tensors from outside and for results, just before the program runs,
 - `deliver` hands the results out, after it ran.
 
 A result that replaces a tensor's data or gradient is computed in the old one's memory if nobody
@@ -19,13 +19,7 @@ from typing import Any
 import numpy as np
 
 from .. import autograd
-from .._native import (
-    empty as empty_buffer,
-    note_replaced,
-    put_memory,
-    take_gradients,
-    take_homes,
-)
+from .._native import empty as empty_buffer, note_replaced, take_gradients, take_memory
 from ..autograd import Tensor, TensorTuple
 from ..dtype import int64
 from ..ndarray import mutation
@@ -120,7 +114,10 @@ class Binding:
             if value in slots:
                 self.template[slots[value]] = handle
         firsts = {s.value: group[0] for s, group in zip(trace.states, known.groups, strict=True)}
-        self.state_slots = [(slots[v], known.cells[i]) for v, i in firsts.items() if v in slots]
+        # For each tensor that the program knows: the slot that reads its memory, or None.
+        self.reads: list[int | None] = [None] * len(known.cells)
+        for value, i in firsts.items():
+            self.reads[i] = slots.get(value)
         self.panel_slots = [
             (slots[value], weights, firsts[weights.value]) for value, weights in panels.items()
         ]
@@ -130,9 +127,8 @@ class Binding:
         self.counter_slot = None if trace.counters is None else slots.get(trace.counters)
 
     def buffers(self, arguments: list[NDArray]) -> list[Any]:
-        """The memory of every slot but the results'."""
+        """The memory of every slot but those of state and results."""
         buffers = self.template.copy()
-        put_memory(self.state_slots, buffers)
         for panel_slot, weights, i in self.panel_slots:
             buffers[panel_slot] = panels_of(weights, self.known.array(i)._handle)
         buffers[ARENA] = empty_buffer(self.plan.arena_bytes, "uint8")
@@ -174,10 +170,10 @@ class Binding:
 
     def _find_result_slots(self) -> None:
         """Sort the outputs by the memory that they may use: that of what they replace, or new."""
-        # Outputs that replace data or a gradient that the program knows. Each has a slot, the cell
-        # that it replaces, and the reference count of the memory there if nobody else has it.
-        self.home_outputs: list[int] = []
-        self.homes: list[tuple[int, Cell, int]] = []
+        # For each tensor that the program knows: the output that replaces it, and its slot.
+        self.home_outputs = [-1] * len(self.known.cells)
+        self.homes: list[Any] = [None] * len(self.known.cells)
+        places = {cell: k for k, cell in enumerate(self.known.cells)}
         # Outputs that replace a gradient that it does not know. Each has a slot, the tensor whose
         # gradient it is, and its layout.
         self.gradient_outputs: list[int] = []
@@ -185,11 +181,9 @@ class Binding:
         self.new_outputs: list[tuple[int, int]] = []  # all others, with their slots
         outputs = zip(self.trace.outputs, self.plan.result_slots, self.plan.results, strict=True)
         for i, (output, slot, x) in enumerate(outputs):
-            if output.has_home and output.state is not None:
-                is_read = output.state.value in self.plan.slots
-                self.home_outputs.append(i)
-                # The array refers to its memory; if it is read, so do the buffers.
-                self.homes.append((slot, output.target, 2 if is_read else 1))
+            if output.has_home and output.kind != MEMORY:
+                self.home_outputs[places[output.target]] = i
+                self.homes[places[output.target]] = slot
             elif output.is_gradient_of_state and not output.is_early:
                 layout = (x.shape, x.strides, x.offset, x.dtype, output.device, x.value.size)
                 self.gradient_outputs.append(i)
@@ -198,14 +192,12 @@ class Binding:
                 self.new_outputs.append((i, slot))
 
     def outputs(self, buffers: list[Any]) -> list[tuple[int, Any]]:
-        """Give the results memory; returns the outputs that got new memory, with that memory."""
+        """Give state and results memory; returns the outputs that got new memory, with it."""
         new = self.new_outputs
-        if self.homes:
-            seen = take_homes(self.homes, buffers)
-            new = [(self.home_outputs[k], self.homes[k][0]) for k in seen] + new
-        if self.gradient_homes:
-            seen = take_gradients(self.gradient_homes, buffers)
-            new = [(self.gradient_outputs[k], self.gradient_homes[k][0]) for k in seen] + new
+        if empty := take_memory(self.known.places, self.reads, self.homes, buffers):
+            new = [(self.home_outputs[k], self.homes[k]) for k in empty] + new
+        if empty := take_gradients(self.gradient_homes, buffers):
+            new = [(self.gradient_outputs[k], self.gradient_homes[k][0]) for k in empty] + new
         made: list[tuple[int, Any]] = []
         for i, slot in new:
             value = self.plan.results[i].value

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .._native import changed_cells
+from .._native import changed_places
 from ..ndarray.array import NDArray
 from .state import data_of, layout_of
 from .trace import Trace
@@ -23,6 +23,8 @@ class Known:
     def __init__(self, trace: Trace):
         arrays = [array for state in trace.states for array in state.arrays]
         self.cells = [cell for state in trace.states for cell in state.cells]
+        # For the native core: a tensor stands for itself, a Cell for the gradient in it.
+        self.places = [cell if cell.is_grad else cell.owner for cell in self.cells]
         self.references = [weakref.ref(array) for array in arrays]
         self.layouts = [layout_of(array) for array in arrays]
         # Does each tensor require a gradient? None: it is a gradient, of which nothing is assumed.
@@ -44,7 +46,7 @@ class Known:
     def hold(self) -> bool:
         """Do all tensors have arrays of the traced layouts, share memory as they did, and require
         gradients as they did?"""
-        changed = changed_cells(self.cells, self.references, self.wanted)
+        changed = changed_places(self.places, self.references, self.wanted)
         return not changed or self._take(changed)
 
     def _take(self, changed: list[int]) -> bool:

@@ -161,8 +161,8 @@ def _home(output: Output) -> Home | None:
     state = output.state
     if state is None or len(state.cells) != 1:
         return None
-    if output.kind == GRADIENT and not state.cells[0].is_grad:
-        return None  # the former gradient is used from outside by itself
+    if output.kind == GRADIENT and state.cells[0] != output.target:
+        return None  # the former gradient is also something else
     real, new = layout_of(state.arrays[0]), output.operand
     strides = effective_strides(new.shape, new.strides)
     here = Layout(new.shape, strides, new.offset, new.value.size, new.dtype, output.device.name)

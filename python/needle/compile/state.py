@@ -128,7 +128,7 @@ class Tracked:
         self.assigned: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new array)
         self.grads: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new gradient)
         self.grad_reads: dict[int, tuple[Any, bool]] = {}  # id -> (tensor, had it a gradient?)
-        # Tensors with gradients that the function has also used by themselves.
+        # Tensors with gradients that the function has also used by themselves, or as others'.
         self.fixed_grads: list[tuple[Any, Any]] = []
         self.made: list[weakref.ref[Any]] = []  # tensors that the function made
         self.without_grad: set[int] = set()  # ids of those whose gradient was read as None
@@ -194,9 +194,10 @@ class Tracked:
         grad = grad_of(tensor)
         self.grad_reads.setdefault(id(tensor), (tensor, grad is not None))
         if grad is not None:
-            self._owners.setdefault(id(grad), tensor)
-        if id(grad) in self.found and not self.found[id(grad)].cell.is_grad:
-            self.fixed_grads.append((tensor, grad))
+            is_first = self._owners.setdefault(id(grad), tensor) is tensor
+            found = self.found.get(id(grad))
+            if not is_first or (found is not None and not found.cell.is_grad):
+                self.fixed_grads.append((tensor, grad))
         return grad
 
     def write_grad(self, tensor: Any, grad: Any) -> None:

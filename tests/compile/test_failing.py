@@ -252,3 +252,22 @@ def test_the_state_of_numpys_generator_is_noted_only_if_a_call_may_fail(monkeypa
     unsafe(RIGHT)
     assert safe.program.binding.numpy_state is None
     assert unsafe.program.binding.numpy_state is not None
+
+
+def test_gradients_that_add_up_are_not_changed_by_a_failure():
+    w = ndl.ones(3, requires_grad=True)
+    ndl.optim.SGD([w], lr=0.1).zero_grad()  # from now on, gradients add up
+    w.grad = ndl.zeros(3)
+
+    @ndl.jit
+    def add(ids):
+        (w * 2.0).sum().backward(create_graph=False)
+        return TABLE[ids]
+
+    place = id(w.grad.cached_data)
+    add(RIGHT)
+    assert id(w.grad.cached_data) == place  # the sum was put there at the end
+    failure(add, WRONG)
+    assert w.grad.tolist() == [2.0] * 3
+    add(RIGHT)
+    assert w.grad.tolist() == [4.0] * 3

@@ -435,3 +435,17 @@ def test_a_gradient_that_is_also_used_by_itself_may_be_replaced():
 
     assert [add(ndl.ones(3)).item() for _ in range(3)] == [3.0] * 3
     assert former.tolist() == [0.0] * 3 and w.grad.tolist() == [3.0] * 3
+
+
+def test_gradients_that_were_one_tensor_add_up_apart():
+    a, b = ndl.ones(2, requires_grad=True), ndl.ones(2, requires_grad=True)
+    ndl.optim.SGD([a, b], lr=0.1).zero_grad()  # from now on, gradients add up
+    a.grad = b.grad = ndl.zeros(2)
+
+    @ndl.jit
+    def add():
+        (a + 2.0 * b).sum().backward(create_graph=False)
+
+    for _ in range(3):
+        add()
+    assert (a.grad.tolist(), b.grad.tolist()) == ([3.0] * 2, [6.0] * 2)

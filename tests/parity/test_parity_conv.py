@@ -71,7 +71,7 @@ class Geometry(NamedTuple):
 
 
 # One of each path: lines long and short, many images and one, taps that see nothing, few channels,
-# one channel per group, single taps, strides beyond the filter, one to three axes.
+# one channel per group or a few, single taps, strides beyond the filter, one to three axes.
 GEOMETRIES = [
     Geometry(2, (33,), 5, 17, (3,), (1,), (1,), (1,)),
     Geometry(3, (64,), 3, 4, (5,), (2,), (2,), (1,)),
@@ -85,6 +85,9 @@ GEOMETRIES = [
     Geometry(2, (9, 8), 3, 5, (2, 2), (3, 3), (0, 0), (1, 1), 3),
     Geometry(2, (9, 30), 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), 21),
     Geometry(3, (9, 8), 1, 1, (3, 2), (2, 2), (1, 1), (1, 2), 70),
+    Geometry(2, (9, 30), 2, 2, (3, 3), (1, 1), (1, 1), (1, 1), 21),
+    Geometry(3, (9, 8), 4, 4, (3, 2), (2, 2), (1, 1), (1, 2), 19),
+    Geometry(9, (20, 12), 8, 8, (3, 3), (1, 1), (1, 1), (1, 1), 5),
     Geometry(2, (4, 5, 6), 4, 6, (3, 2, 3), (1, 2, 1), (1, 0, 1), (1, 1, 2)),
     Geometry(2, (3, 3), 4, 6, (9, 2), (1, 1), (4, -1), (1, 1)),
     Geometry(2, (3, 3), 0, 6, (2, 2), (1, 1), (0, 0), (1, 1)),
@@ -168,8 +171,9 @@ def geometries(draw):
         return tuple(draw(st.integers(low, high)) for _ in range(rank))
 
     is_depthwise, has_few, is_plain = (draw(st.booleans()) for _ in range(3))
-    channels = 1 if is_depthwise else draw(st.integers(1, 4 if has_few else 20))
-    outputs = 1 if is_depthwise else draw(st.integers(1, 40))
+    per = draw(st.sampled_from((1, 1, 2, 4, 8)))
+    channels = per if is_depthwise else draw(st.integers(1, 4 if has_few else 20))
+    outputs = per if is_depthwise else draw(st.integers(1, 40))
     groups = draw(st.integers(1, 40 if is_depthwise else 1 if has_few else 3))
     space, size = steps(1, {1: 70, 2: 13, 3: 6}[rank]), steps(1, 4)
     stride, padding, dilation = steps(1, 3), steps(-1, 4), steps(1, 3)

@@ -106,8 +106,22 @@ struct Axes {
   }
 };
 
-bool is_depthwise(const View& w, const ConvWindow& window) {
-  return window.groups > 1 && w.shape[w.ndim - 2] == 1 && w.shape[w.ndim - 1] == window.groups;
+// The channels of a group, if they are as many out as in, and vectors hold several groups; else 0.
+template <class T>
+int64_t narrow_channels(const View& w, const ConvWindow& window) {
+  const int64_t per = w.shape[w.ndim - 2];
+  if (window.groups == 1 || w.shape[w.ndim - 1] != per * window.groups) return 0;
+  const bool is_several = is_same<T, float> && 2 * per <= kLanes<float>;
+  return per == 1 || (is_several && (per == 2 || per == 4 || per == 8)) ? per : 0;
+}
+
+// Calls body with the channels of a group as a constant.
+template <class T, int Per = is_same<T, float> ? kLanes<float> / 2 : 1, class F>
+void with_narrow(int64_t per, F&& body) {
+  if constexpr (Per > 1) {
+    if (per != Per) return with_narrow<T, Per / 2>(per, body);
+  }
+  body(std::integral_constant<int, Per>{});
 }
 
 // A convolution, or its adjoint in the data, whose filters see several channels.
@@ -142,8 +156,8 @@ void conv_as(const View& out, const View& x, const View& w, const ConvWindow& wi
   const Image<T> y = image_of<T>(to.view());
   const Image<const T> images = image_of<const T>(from.load(x));
   const Filter<const T> filter = filter_of<const T>(filters.load(w));
-  if (is_depthwise(w, window)) {
-    DepthwiseConv<T>(y, images, axes.of).run(filter);
+  if (const int64_t per = narrow_channels<T>(w, window)) {
+    with_narrow<T>(per, [&](auto n) { DepthwiseConv<T, n>(y, images, axes.of).run(filter); });
   } else {
     run_conv<T>(y, images, filter, axes, window.groups, epilogue);
   }
@@ -156,8 +170,9 @@ void conv_by_data_as(const View& out, const View& y, const View& w, const ConvWi
   const Plain<T> to(out), from(y), filters(w, 0);
   const Image<T> x = image_of<T>(to.view());
   const Image<const T> images = image_of<const T>(from.load(y));
-  if (is_depthwise(w, window)) {
-    DepthwiseConv<T>(x, images, axes.of).run(filter_of<const T>(filters.load(w)));
+  if (const int64_t per = narrow_channels<T>(w, window)) {
+    const Filter<const T> filter = filter_of<const T>(filters.load(w));
+    with_narrow<T>(per, [&](auto n) { DepthwiseConv<T, n>(x, images, axes.of).run(filter); });
   } else {
     run_conv<T>(x, images, filter_of<const T>(filters.load(w), true), axes, window.groups);
   }
@@ -172,8 +187,8 @@ void conv_by_weight_as(const View& out, const View& x, const View& y, const Conv
   const Filter<T> filter = filter_of<T>(to.view());
   const Image<const T> from = image_of<const T>(left.load(x));
   const Image<const T> made = image_of<const T>(right.load(y));
-  if (is_depthwise(out, window)) {
-    DepthwiseWeight<T>(from, made, axes.of).run(filter);
+  if (const int64_t per = narrow_channels<T>(out, window)) {
+    with_narrow<T>(per, [&](auto n) { DepthwiseWeight<T, n>(from, made, axes.of).run(filter); });
   } else {
     run_conv_weight<T>(filter, from, made, axes, window.groups);
   }
@@ -224,7 +239,8 @@ void conv_then(const TileProgram& program, const View* const* operands, const in
   const View &x = all.a(), &w = all.b();
   const int holder = all.holder();
   const bool takes_tiles = holder >= 0 && all.output(holder).strides[1] == 1 && x.size() > 0 &&
-                           w.size() > 0 && !is_depthwise(w, window) && all.writes_no_input();
+                           w.size() > 0 && narrow_channels<float>(w, window) == 0 &&
+                           all.writes_no_input();
   if (takes_tiles) {
     const Epilogue epilogue = all.epilogue();
     return conv_as<float>(images_of(all.output(holder), shape, x.ndim), x, w, window, &epilogue);

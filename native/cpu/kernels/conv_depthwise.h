@@ -1,6 +1,11 @@
 // Depthwise convolution: one filter for each channel, so vectors of channels take the place of
 // matrices. A block of outputs along a line is a sum over taps of vectors times vectors.
+//
+// Groups of few channels, `Per` in and out, are the same with Per terms for each tap: a vector
+// holds several groups, and in term j every channel meets the j-th input of its group.
 #pragma once
+
+#include <utility>
 
 #include "conv.h"
 
@@ -9,66 +14,92 @@ namespace NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kDepthwiseGrain = 1 << 16;  // products worth a task
+constexpr int64_t kPacked = 1 << 13;          // weights worth one
 
-// The filter's taps (KD KH KW, C), compact.
-template <class T>
-void pack_taps(T* to, const Filter<const T>& filter, const TapAxis (&axes)[kSpace],
-               int64_t channels) {
-  for (int64_t d = 0; d < axes[0].taps; ++d) {
-    for (int64_t h = 0; h < axes[1].taps; ++h) {
-      for (int64_t w = 0; w < axes[2].taps; ++w, to += channels) {
-        const T* const from =
-            filter.data + d * filter.step[0] + h * filter.step[1] + w * filter.step[2];
-        for (int64_t c = 0; c < channels; ++c) to[c] = from[c * filter.out_step];
-      }
-    }
-  }
+// What every lane's group of `Per` lanes has in its j-th.
+template <int Per, int J, class V, int... I>
+[[gnu::always_inline]] inline V spread_member(V v, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(v, v, (I / Per * Per + J)...);
 }
 
-// out[i][c] = sum over the list of a[i * in_step + c] * b[c], for i < Outputs and Vecs vectors of c
-template <class T, int Outputs, int Vecs>
+// sums[j] += the j-th of each group in x, times w[j]
+template <class T, int Per, int J = 0>
+[[gnu::always_inline]] inline void add_members(Vec<T> x, const Vec<T>* w, Vec<T>* sums, int step) {
+  const Vec<T> spread = spread_member<Per, J>(x, std::make_integer_sequence<int, kLanes<T>>{});
+  sums[J * step] = multiply_add(spread, w[J], sums[J * step]);
+  if constexpr (J + 1 < Per) add_members<T, Per, J + 1>(x, w, sums, step);
+}
+
+// Where a tap of the filter starts.
+template <class T>
+T* tap_of(const Filter<T>& filter, const TapAxis (&axes)[kSpace], int64_t tap) {
+  const int64_t w = tap % axes[2].taps, rest = tap / axes[2].taps;
+  return filter.data + rest / axes[1].taps * filter.step[0] + rest % axes[1].taps * filter.step[1] +
+         w * filter.step[2];
+}
+
+// The filter's taps (KD KH KW, Per, C), compact: row j is what channels do with the j-th input.
+template <class T, int Per>
+void pack_taps(T* to, const Filter<const T>& filter, const TapAxis (&axes)[kSpace],
+               int64_t channels) {
+  const int64_t taps = axes[0].taps * axes[1].taps * axes[2].taps, grain = kPacked / channels;
+  parallel_for(taps * Per, max_of(1, grain), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t j = row % Per;
+      const T* const from = tap_of(filter, axes, row / Per);
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t in = axes[2].is_adjoint ? c % Per : j, out = c - c % Per + j;
+        to[row * channels + c] =
+            from[in * filter.in_step + (axes[2].is_adjoint ? out : c) * filter.out_step];
+      }
+    }
+  });
+}
+
+// out[i][c] = sum over the list of a[i * in_step + group(c) + j] * b[j][c], j < Per, for i <
+// Outputs and Vecs vectors of c; b's rows are `channels` long.
+template <class T, int Per, int Outputs, int Vecs, class L>
 [[gnu::always_inline]] inline void add_vecs(const Panels<T>* list, int64_t count, int64_t in_step,
-                                            T* out, int64_t out_step, int64_t c) {
+                                            T* out, int64_t out_step, int64_t c, int64_t channels,
+                                            const L& lanes) {
   Vec<T> acc[Outputs][Vecs] = {};
   for (int64_t p = 0; p < count; ++p) {
 #pragma GCC unroll 4
     for (int v = 0; v < Vecs; ++v) {
-      const Vec<T> weight = load(list[p].b + c + v * kLanes<T>);
-      const T* a = list[p].a + c + v * kLanes<T>;
+      const int64_t at = c + v * kLanes<T>;
+      Vec<T> weights[Per];
+#pragma GCC unroll 8
+      for (int j = 0; j < Per; ++j) weights[j] = lanes.load(list[p].b + j * channels + at);
+      const T* a = list[p].a + at;
 #pragma GCC unroll 8
       for (int i = 0; i < Outputs; ++i, a += in_step) {
-        acc[i][v] = multiply_add(load(a), weight, acc[i][v]);
+        add_members<T, Per>(lanes.load(a), weights, &acc[i][v], 0);
       }
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < Outputs; ++i) {
 #pragma GCC unroll 4
-    for (int v = 0; v < Vecs; ++v) store(out + i * out_step + c + v * kLanes<T>, acc[i][v]);
+    for (int v = 0; v < Vecs; ++v) lanes.store(out + i * out_step + c + v * kLanes<T>, acc[i][v]);
   }
 }
 
 // The same for all channels.
-template <class T, int Outputs>
+template <class T, int Per, int Outputs>
 void add_taps(const Panels<T>* list, int64_t count, int64_t in_step, T* out, int64_t out_step,
               int64_t channels) {
   constexpr int kVecs = Outputs < 4 ? 4 / Outputs : 1;  // sums that do not wait for each other
+  const WholeVec<T> whole;
   int64_t c = 0;
   for (; c + kVecs * kLanes<T> <= channels; c += kVecs * kLanes<T>) {
-    add_vecs<T, Outputs, kVecs>(list, count, in_step, out, out_step, c);
+    add_vecs<T, Per, Outputs, kVecs>(list, count, in_step, out, out_step, c, channels, whole);
   }
   for (; c + kLanes<T> <= channels; c += kLanes<T>) {
-    add_vecs<T, Outputs, 1>(list, count, in_step, out, out_step, c);
+    add_vecs<T, Per, Outputs, 1>(list, count, in_step, out, out_step, c, channels, whole);
   }
   if (c == channels) return;
   const Lanes<T> lanes(static_cast<int>(channels - c));
-  for (int i = 0; i < Outputs; ++i) {
-    Vec<T> acc = {};
-    for (int64_t p = 0; p < count; ++p) {
-      acc = multiply_add(lanes.load(list[p].a + i * in_step + c), lanes.load(list[p].b + c), acc);
-    }
-    lanes.store(out + i * out_step + c, acc);
-  }
+  add_vecs<T, Per, Outputs, 1>(list, count, in_step, out, out_step, c, channels, lanes);
 }
 
 template <class T>
@@ -78,16 +109,16 @@ using AddTaps = void (*)(const Panels<T>* list, int64_t count, int64_t in_step, 
 constexpr int kMostOutputs = 8;  // summed at once
 
 // add_taps for 1 to kMostOutputs outputs
-template <class T, int Outputs = kMostOutputs>
+template <class T, int Per, int Outputs = kMostOutputs>
 AddTaps<T> taps_adder(int64_t outputs) {
   if constexpr (Outputs > 1) {
-    if (outputs != Outputs) return taps_adder<T, Outputs - 1>(outputs);
+    if (outputs != Outputs) return taps_adder<T, Per, Outputs - 1>(outputs);
   }
-  return add_taps<T, Outputs>;
+  return add_taps<T, Per, Outputs>;
 }
 
-// A depthwise convolution or its adjoint in the data.
-template <class T>
+// A depthwise convolution or its adjoint in the data, with Per channels in a group.
+template <class T, int Per>
 class DepthwiseConv {
  public:
   DepthwiseConv(Image<T> out, Image<const T> in, const TapAxis (&axes)[kSpace])
@@ -97,11 +128,12 @@ class DepthwiseConv {
 
   void run(const Filter<const T>& filter) {
     const int64_t taps = axes_[0].taps * axes_[1].taps * axes_[2].taps;
-    const Workspace workspace(taps * out_.channels * static_cast<int64_t>(sizeof(T)));
+    const int64_t row = Per * out_.channels;  // of a tap
+    const Workspace workspace(taps * row * static_cast<int64_t>(sizeof(T)));
     taps_ = workspace.template as<T>();
-    pack_taps(workspace.template as<T>(), filter, axes_, out_.channels);
+    pack_taps<T, Per>(workspace.template as<T>(), filter, axes_, out_.channels);
     const int64_t lines = out_.batch * axes_[0].out * axes_[1].out;
-    const int64_t work = max_of(1, axes_[2].out * taps * out_.channels);
+    const int64_t work = max_of(1, axes_[2].out * taps * row);
     parallel_for(lines, max_of(1, kDepthwiseGrain / work), [&](int64_t begin, int64_t end) {
       Scratch<4096> scratch(taps * static_cast<int64_t>(sizeof(Panels<T>)));
       for (int64_t line = begin; line < end; ++line) {
@@ -128,7 +160,7 @@ class DepthwiseConv {
         const int64_t n_taps = list_taps(in, d, h, phase, j, list);
         const int64_t lowest = width.is_adjoint ? 0 : n_taps - 1;
         if (n_taps > 0) prefetch_below(list[lowest].a, outputs * in_step);
-        taps_adder<T>(outputs)(list, n_taps, in_step, to, out_step, out_.channels);
+        taps_adder<T, Per>(outputs)(list, n_taps, in_step, to, out_step, out_.channels);
       };
       for (int64_t j = 0; j < first; ++j) run(j, 1);
       const Cuts cuts(last - first, kMostOutputs);
@@ -171,7 +203,7 @@ class DepthwiseConv {
           if (!sees(axes_[2], phase + j * axes_[2].out_step(), kw, &in_w)) continue;
           const int64_t tap = (kd * axes_[1].taps + kh) * axes_[2].taps + kw;
           list[count].a = in + in_d * in_.step[0] + in_h * in_.step[1] + in_w * in_.step[2];
-          list[count++].b = taps_ + tap * out_.channels;
+          list[count++].b = taps_ + tap * Per * out_.channels;
         }
       }
     }
@@ -193,7 +225,7 @@ class DepthwiseConv {
 };
 
 // The adjoint in the filter: sums over segments of lines, added in their order.
-template <class T>
+template <class T, int Per>
 class DepthwiseWeight {
  public:
   DepthwiseWeight(Image<const T> x, Image<const T> y, const TapAxis (&axes)[kSpace])
@@ -203,7 +235,7 @@ class DepthwiseWeight {
 
   void run(const Filter<T>& filter) const {
     const int64_t taps = axes_[0].taps * axes_[1].taps * axes_[2].taps;
-    const int64_t lines = x_.batch * axes_[0].out * axes_[1].out, size = taps * x_.channels;
+    const int64_t lines = x_.batch * axes_[0].out * axes_[1].out, size = taps * Per * x_.channels;
     const int64_t work = lines * axes_[2].out * size;
     const int64_t segments = max_of(1, min_of(min_of(kSegments, lines), work / kDepthwiseGrain));
     const Workspace workspace(segments * size * static_cast<int64_t>(sizeof(T)));
@@ -216,22 +248,22 @@ class DepthwiseWeight {
         }
       }
     });
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      const int64_t w = tap % axes_[2].taps, rest = tap / axes_[2].taps;
-      T* const to = filter.data + rest / axes_[1].taps * filter.step[0] +
-                    rest % axes_[1].taps * filter.step[1] + w * filter.step[2];
-      for (int64_t c = 0; c < x_.channels; ++c) {
-        const T* const part = sums + tap * x_.channels + c;
-        T total = part[0];
-        for (int64_t s = 1; s < segments; ++s) total += part[s * size];
-        to[c * filter.out_step] = total;
+    const int64_t channels = x_.channels, grain = kPacked / (channels * segments);
+    parallel_for(taps * Per, max_of(1, grain), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        T* const to = tap_of(filter, axes_, row / Per) + row % Per * filter.in_step;
+        T* const total = sums + row * channels;
+        for (int64_t s = 1; s < segments; ++s) {
+          for (int64_t c = 0; c < channels; ++c) total[c] += total[s * size + c];
+        }
+        for (int64_t c = 0; c < channels; ++c) to[c * filter.out_step] = total[c];
       }
-    }
+    });
   }
 
  private:
   static constexpr int64_t kSegments = 16;
-  static constexpr int kVecs = 4;  // of channels, summed at once
+  static constexpr int kVecs = Per < 4 ? 4 / Per : 1;  // of channels, summed at once
 
   void add_line(int64_t line, T* sums) const {
     const int64_t h = line % axes_[1].out, rest = line / axes_[1].out;
@@ -246,13 +278,14 @@ class DepthwiseWeight {
         const T* const x = x_.data + n * x_.batch_step + in_d * x_.step[0] + in_h * x_.step[1];
         const int64_t tap = (kd * axes_[1].taps + kh) * axes_[2].taps;
         for (int64_t kw = 0; kw < axes_[2].taps; ++kw) {
-          add_run(x, y, kw, sums + (tap + kw) * x_.channels);
+          add_run(x, y, kw, sums + (tap + kw) * Per * x_.channels);
         }
       }
     }
   }
 
-  // sums[c] += the products of x and y that meet through tap kw on a line
+  // sums[j][c] += the products of x, of member j of c's group, and y that meet through tap kw on a
+  // line
   void add_run(const T* x, const T* y, int64_t kw, T* sums) const {
     const TapAxis& width = axes_[2];
     const int64_t shift = kw * width.dilation - width.padding;
@@ -261,29 +294,35 @@ class DepthwiseWeight {
     if (first >= end) return;
     x += (first * width.stride + shift) * x_.step[2];
     y += first * y_.step[2];
-    const int64_t x_step = width.stride * x_.step[2];
     int64_t c = 0;
     for (; c + kVecs * kLanes<T> <= x_.channels; c += kVecs * kLanes<T>) {
-      Vec<T> acc[kVecs] = {};
-      for (int64_t i = 0; i < end - first; ++i) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kVecs; ++v) {
-          const int64_t at = c + v * kLanes<T>;
-          acc[v] = multiply_add(load(x + i * x_step + at), load(y + i * y_.step[2] + at), acc[v]);
-        }
-      }
-      for (int v = 0; v < kVecs; ++v) {
-        T* const sum = sums + c + v * kLanes<T>;
-        store(sum, load(sum) + acc[v]);
-      }
+      add_products<kVecs>(x + c, y + c, end - first, sums + c, WholeVec<T>{});
     }
     for (; c < x_.channels; c += kLanes<T>) {
       const Lanes<T> lanes(static_cast<int>(min_of(kLanes<T>, x_.channels - c)));
-      Vec<T> acc = {};
-      for (int64_t i = 0; i < end - first; ++i) {
-        acc = multiply_add(lanes.load(x + i * x_step + c), lanes.load(y + i * y_.step[2] + c), acc);
+      add_products<1>(x + c, y + c, end - first, sums + c, lanes);
+    }
+  }
+
+  // The same of n positions and Vecs vectors of channels.
+  template <int Vecs, class L>
+  void add_products(const T* x, const T* y, int64_t n, T* sums, const L& lanes) const {
+    const int64_t x_step = axes_[2].stride * x_.step[2], y_step = y_.step[2];
+    Vec<T> acc[Per][Vecs] = {};
+    for (int64_t i = 0; i < n; ++i, x += x_step, y += y_step) {
+#pragma GCC unroll 4
+      for (int v = 0; v < Vecs; ++v) {
+        Vec<T> by[Per];
+#pragma GCC unroll 8
+        for (int j = 0; j < Per; ++j) by[j] = lanes.load(y + v * kLanes<T>);
+        add_members<T, Per>(lanes.load(x + v * kLanes<T>), by, &acc[0][v], Vecs);
       }
-      lanes.store(sums + c, lanes.load(sums + c) + acc);
+    }
+    for (int j = 0; j < Per; ++j) {
+      for (int v = 0; v < Vecs; ++v) {
+        T* const sum = sums + j * x_.channels + v * kLanes<T>;
+        lanes.store(sum, lanes.load(sum) + acc[j][v]);
+      }
     }
   }
 

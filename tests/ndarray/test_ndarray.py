@@ -259,3 +259,27 @@ def test_where_of_every_dtype(dtype):
     np.testing.assert_array_equal(found.numpy(), np.array([1, 0, 1]))
     numbers = ndl.where(condition.astype("int32"), a, b)  # not bools: cast first
     np.testing.assert_array_equal(numbers.numpy(), found.numpy())
+
+
+@on_devices
+def test_what_is_joined_or_padded_lies_as_it_did(device):
+    """Channels that are the last axis in memory stay there, also of a part of them."""
+    values = np.arange(2 * 3 * 4 * 6, dtype=np.float32).reshape(2, 3, 4, 6)
+    x, shown = (
+        F.permute(from_numpy(values, float32, device), (0, 3, 1, 2)),
+        values.transpose(0, 3, 1, 2),
+    )
+    part, parts = getitem(x, (slice(None), slice(0, 2))), shown[:, :2]
+    for found, expected in (
+        (F.concatenate([x, part], 1), np.concatenate([shown, parts], 1)),
+        (F.concatenate([part, x], 1), np.concatenate([parts, shown], 1)),
+        (
+            F.pad(x, [(0, 0), (1, 2), (0, 3), (1, 0)]),
+            np.pad(shown, [(0, 0), (1, 2), (0, 3), (1, 0)]),
+        ),
+    ):
+        np.testing.assert_array_equal(found.numpy(), expected)
+        _, channels, height, width = found.shape
+        assert found.strides == (channels * height * width, 1, channels * width, channels)
+    stretched = F.broadcast_to(from_numpy(values[:1, :1, :1, :1], float32, device), (2, 3, 4, 6))
+    assert F.concatenate([stretched, stretched], 1).strides == (144, 24, 6, 1)

@@ -448,6 +448,16 @@ def strides_like(shape: Shape, *operands: Any) -> Shape | None:
     return None
 
 
+def empty_in_order(shape: Shape, dtype: DType, a: NDArray) -> NDArray:
+    """A new array of another shape in the memory order of `a`, for what its elements are moved to.
+    Matrices are row-major, and so are results of what was broadcast."""
+    if len(shape) < 3 or a.strides[-1] == 1 or min(a.strides) <= 0:
+        return empty(shape, dtype, a.device)
+    strides = layout.strides_in_order(shape, a.strides)
+    handle = a.device.mod.empty(math.prod(shape), dtype)
+    return make_view(shape, strides, 0, dtype, a.device, handle)
+
+
 def full(shape: Shape, value: Scalar, dtype: DType, device: BackendDevice) -> NDArray:
     """A compact array, every element set."""
     out = empty(shape, dtype, device)

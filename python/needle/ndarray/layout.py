@@ -93,6 +93,19 @@ def dense_strides(shape: Shape, strides: Shape) -> Shape | None:
     return None if is_row_major(shape, strides) else strides
 
 
+def strides_in_order(shape: Shape, strides: Shape) -> Shape:
+    """Strides of another shape without gaps, whose axes lie in memory as those of these strides.
+
+    >>> strides_in_order((2, 9, 4, 5), (60, 1, 15, 3))  # channels stay the last axis in memory
+    (180, 1, 45, 9)
+    """
+    found, step = [0] * len(shape), 1
+    for i in sorted(range(len(shape)), key=lambda i: -strides[i])[::-1]:
+        found[i] = step
+        step *= shape[i]
+    return tuple(found)
+
+
 def normalize_axis(axis: Any, ndim: int, op: str) -> int:
     """A valid non-negative axis, or an error that says what was wrong."""
     try:

@@ -13,7 +13,7 @@ from .. import _native
 from ..backend import BackendDevice
 from ..dtype import promote
 from . import layout
-from .array import NDArray, Scalar, empty, full, make_view
+from .array import NDArray, Scalar, empty_in_order, make_view
 from .bridge import array_function
 
 
@@ -103,7 +103,7 @@ def diagonal(a: NDArray, k: int, axis1: int, axis2: int) -> NDArray:
 
 @array_function
 def concatenate(arrays: Sequence[NDArray], axis: int) -> NDArray:
-    """Arrays one after the other along an existing axis."""
+    """Arrays one after the other along an existing axis, in the memory order of the first."""
     first = arrays[0]
     axis = layout.normalize_axis(axis, first.ndim, "concatenate")
     device = same_device("concatenate", *arrays)
@@ -118,7 +118,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int) -> NDArray:
             )
         dtype = dtype if dtype is other.dtype else promote(dtype, other.dtype)
         total += shape[axis]
-    out = empty((*before, total, *after), dtype, device)
+    out = empty_in_order((*before, total, *after), dtype, first)
     start = out.offset
     for a in arrays:
         part = make_view(a.shape, out.strides, start, dtype, device, out._handle)
@@ -129,9 +129,10 @@ def concatenate(arrays: Sequence[NDArray], axis: int) -> NDArray:
 
 @array_function
 def pad(a: NDArray, widths: Sequence[tuple[int, int]], value: Scalar = 0) -> NDArray:
-    """A constant around: one (before, after) pair per axis."""
+    """A constant around: one (before, after) pair per axis. In the memory order of the array."""
     shape = tuple(n + before + after for n, (before, after) in zip(a.shape, widths, strict=True))
-    out = full(shape, value, a.dtype, a.device)
+    out = empty_in_order(shape, a.dtype, a)
+    a.device.mod.fill(out, value)
     start = sum(s * before for s, (before, _) in zip(out.strides, widths, strict=True))
     inner = make_view(a.shape, out.strides, start, a.dtype, a.device, out._handle)
     a.device.mod.copy(inner, a)

@@ -125,6 +125,18 @@ def test_group_norm():
     check_grads(lambda x, w, b: group_norm(x, 1e-3, w, b), x, w, b)
 
 
+def test_group_norm_with_channels_innermost():
+    """Its statistics are those of channels, joined."""
+    x, w, b = tensors((2, 5, 3, 2), (1, 3, 2, 1), (1, 3, 2, 1))
+
+    def turned(x, w, b):
+        return group_norm(x.permute((0, 2, 3, 1)), 1e-3, w, b)
+
+    expected = group_norm_by_definition(x.permute((0, 2, 3, 1)) + 100.0, 1e-3, w, b)
+    assert_close(turned(x + 100.0, w, b), expected)
+    check_grads(turned, x, w, b)
+
+
 def test_one_tensor_as_both_inputs():
     (x,) = tensors((3, 4))
     check_grads(lambda x: SoftmaxGradient((1,))(x, x), x)

@@ -28,7 +28,7 @@ class GroupNorm(TensorOp):
         self.eps = eps
 
     def compute(self, x: Any, w: Any, b: Any) -> Any:
-        self.statistics = F.run(group_statistics(self.eps), x, axes=(2, 3))
+        self.statistics = statistics_of(x, self.eps)
         return F.run(lines, x, *F.run(coefficients, *self.statistics, w, b), axes=(3,))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -54,10 +54,13 @@ class GroupNormGradient(FusedTupleOp):
 
     def compute(self, g: Any, x: Any, w: Any) -> Any:
         known = lies_with(self.statistics, x)
-        mean, r = self.statistics if known else F.run(group_statistics(self.eps), x, axes=(2, 3))
+        mean, r = self.statistics if known else statistics_of(x, self.eps)
+        # What belongs to a group is repeated for its channels: rows are then evenly spaced in all
+        # operands, as quick loops need it.
+        mean, of_g = F.run(for_channels, mean, r, w)
         by_g, by_gd = F.run(place_sums, g, x, mean, axes=(3,))
-        of_g, dw = F.run(scaled_by_deviation, r, w, by_gd)
-        of_d, of_one = F.run(group_factors(x.shape[2] * x.shape[3]), by_g, by_gd, w, r, axes=(2,))
+        factors = F.run(group_factors(x.shape[2] * x.shape[3]), by_g, by_gd, w, r, axes=(2,))
+        of_d, of_one, dw = F.run(factors_for_channels, *factors, r, by_gd)
         dx = F.run(adjoint_lines, g, x, mean, of_g, of_d, of_one, axes=(3,))
         return dx, F.reduce("sum", dw, (0,), True), F.reduce("sum", by_g, (0,), True)
 
@@ -69,6 +72,13 @@ class GroupNormGradient(FusedTupleOp):
         return dx, (g * z).sum((0, 3), keepdims=True), g.sum((0, 3), keepdims=True)
 
 
+def statistics_of(x: Any, eps: float) -> Any:
+    """m and r. Where channels are innermost in memory, those of each channel come first."""
+    if x.shape[2] == 1 or abs(x.strides[3]) <= abs(x.strides[2]):
+        return F.run(group_statistics(eps), x, axes=(2, 3))
+    return F.run(joined_statistics(eps), *F.run(channel_statistics, x, axes=(3,)), axes=(2,))
+
+
 @cache
 def group_statistics(eps: float) -> Program:
     @program
@@ -77,6 +87,24 @@ def group_statistics(eps: float) -> Program:
         return mean, rsqrt(row_mean(square(x - mean)) + eps)
 
     return group_statistics
+
+
+@program
+def channel_statistics(x: Symbol) -> tuple[Symbol, ...]:
+    mean = row_mean(x)
+    return mean, row_mean(square(x - mean))
+
+
+@cache
+def joined_statistics(eps: float) -> Program:
+    """Those of a group, from the means and variances of its channels, which are a row."""
+
+    @program
+    def joined_statistics(means: Symbol, variances: Symbol) -> tuple[Symbol, ...]:
+        mean = row_mean(means)
+        return mean, rsqrt(row_mean(variances + square(means - mean)) + eps)
+
+    return joined_statistics
 
 
 @program
@@ -97,9 +125,9 @@ def place_sums(g: Symbol, x: Symbol, mean: Row) -> tuple[Symbol, ...]:
 
 
 @program
-def scaled_by_deviation(r: Symbol, w: Symbol, by_gd: Symbol) -> tuple[Symbol, ...]:
-    """What g is multiplied with in dx, and a sample's part of dw"""
-    return r * w, r * by_gd
+def for_channels(mean: Symbol, r: Symbol, w: Symbol) -> tuple[Symbol, ...]:
+    """The mean, and what g is multiplied with in dx"""
+    return mean, r * w
 
 
 @cache
@@ -111,6 +139,14 @@ def group_factors(count: int) -> Program:
         return r * r * r * row_sum(w * by_gd) / count, r * row_sum(w * by_g) / count
 
     return group_factors
+
+
+@program
+def factors_for_channels(
+    of_d: Symbol, of_one: Symbol, r: Symbol, by_gd: Symbol
+) -> tuple[Symbol, ...]:
+    """The factors, and a sample's part of dw"""
+    return of_d, of_one, r * by_gd
 
 
 @program

@@ -143,10 +143,11 @@ def test_one_tensor_as_both_inputs():
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize("shape", [(300, 64), (16, 8, 12, 20)], ids=str)
-def test_rows_that_lie_across_memory(shape, compiled):
+@pytest.mark.parametrize("shape", [(300, 64), (16, 8, 12, 20), (12, 7, 2100)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_that_lie_across_memory(shape, dtype, compiled):
     """Large enough that rows are copied to lie along memory."""
-    x = np.random.default_rng(3).standard_normal(shape).astype("f4")
+    x = np.random.default_rng(3).standard_normal(shape).astype(dtype)
     for axis in range(len(shape)):
         shifted = np.exp(x.astype("f8") - x.max(axis, keepdims=True))
         expected = shifted / shifted.sum(axis, keepdims=True)
@@ -154,7 +155,7 @@ def test_rows_that_lie_across_memory(shape, compiled):
         def f(x, axis=axis):
             return ndl.nn.functional.softmax(x, axis), ndl.logsumexp(x * 2, axis)
 
-        found, sums = (ndl.jit(f) if compiled else f)(ndl.tensor(x))
+        found, sums = (ndl.jit(f) if compiled else f)(ndl.tensor(x, dtype))
         assert_close(found.numpy(), expected, rtol=1e-5)
         assert_close(sums.numpy(), np.log(np.exp(2.0 * x).sum(axis)), rtol=1e-5)
         assert found.shape == shape

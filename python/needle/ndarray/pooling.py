@@ -87,6 +87,7 @@ def pick_largest(x: NDArray, values: NDArray, window: Window) -> NDArray:
 @array_function
 def spread_largest(x: NDArray, g: NDArray, window: Window) -> NDArray:
     """The adjoint of pick_largest: g (N, P..., C) added at the largest elements, (N, S..., C)"""
+    x, g = x.compact(), g.compact()  # each tap would read them across memory
     out = full(x.shape, 0, g.dtype, x.device)
 
     def operands(tap: Tap) -> tuple[NDArray, NDArray]:

@@ -19,7 +19,12 @@ constexpr int64_t kPacked = 1 << 13;          // weights worth one
 // What every lane's group of `Per` lanes has in its j-th.
 template <int Per, int J, class V, int... I>
 [[gnu::always_inline]] inline V spread_member(V v, std::integer_sequence<int, I...>) {
-  return __builtin_shufflevector(v, v, (I / Per * Per + J)...);
+  if constexpr (Per == 1) {
+    return v;
+  } else {
+    typedef int32_t Places __attribute__((vector_size(sizeof(V))));  // of floats
+    return __builtin_shuffle(v, Places{(I / Per * Per + J)...});
+  }
 }
 
 // sums[j] += the j-th of each group in x, times w[j]

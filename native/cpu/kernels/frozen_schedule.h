@@ -19,8 +19,10 @@ constexpr bool ends_phase(const Line& i) {
 template <size_t kCount>
 struct Schedule {
   std::array<int, kCount> phase{};
-  std::array<int, kCount> keep{};  // number among kept values, or -1
+  std::array<int, kCount> keep{};      // number among kept values, or -1
+  std::array<int, kCount> last_use{};  // the last phase that needs a value; n_phases: after all
   int n_phases = 1, n_kept = 0;
+  int full_bytes = 0;                    // of one element of all full operands
   bool is_needed[kMaxPhases][kCount]{};  // full values and sums, in each pass over the row
 
   constexpr explicit Schedule(const Line (&code)[kCount]) {
@@ -33,6 +35,7 @@ struct Schedule {
     }
     find_kept(code);
     for (int p = 0; p < n_phases; ++p) find_needed(code, p);
+    find_last_uses(code);
   }
 
  private:
@@ -44,7 +47,7 @@ struct Schedule {
   // AVX-512 in two cycles: layer norm of 256 x 384, one thread, took 28.1 us with its deviations
   // kept, and takes 26.9.
   static constexpr bool is_cheap(const Line (&code)[kCount], size_t n) {
-    constexpr int kMostSteps = 2;
+    constexpr int kMostSteps = 3;
     for (const Line& i : code) {  // what a gather reads must be in memory
       if (i.opcode == Opcode::gather && static_cast<size_t>(i.args[0]) == n) return false;
     }
@@ -67,9 +70,8 @@ struct Schedule {
   constexpr void find_kept(const Line (&code)[kCount]) {
     keep.fill(-1);
     for (size_t n = 0; n < kCount; ++n) {
-      if (code[n].opcode == Opcode::store && code[n].kind == ValueKind::full) {
-        phase[n] = n_phases - 1;
-      }
+      const bool is_result = code[n].opcode == Opcode::store && code[n].kind == ValueKind::full;
+      if (is_result || code[n].opcode == Opcode::column_sum) phase[n] = n_phases - 1;
       for (int k = 0; k < code[n].n_args && is_full_step(code[n]); ++k) {
         const auto a = static_cast<size_t>(code[n].args[k]);
         const bool is_late = code[a].kind == ValueKind::full && phase[n] > phase[a];
@@ -92,6 +94,22 @@ struct Schedule {
         const auto a = static_cast<size_t>(code[n].args[k]);
         if (code[a].kind == ValueKind::full) is_needed[pass][a] = true;
       }
+    }
+  }
+
+  constexpr void find_last_uses(const Line (&code)[kCount]) {
+    for (size_t n = 0; n < kCount; ++n) {
+      const bool is_row_store = code[n].opcode == Opcode::store && code[n].kind == ValueKind::row;
+      int last = is_row_store ? n_phases : phase[n];
+      for (int p = 0; p < n_phases; ++p) {
+        if (is_needed[p][n]) last = std::max(last, p);
+      }
+      for (int k = 0; k < code[n].n_args; ++k) {
+        int& use = last_use[static_cast<size_t>(code[n].args[k])];
+        use = std::max(use, last);
+      }
+      const bool is_operand = code[n].opcode == Opcode::load || code[n].opcode == Opcode::store;
+      if (is_operand && code[n].kind == ValueKind::full) full_bytes += sizeof(float);
     }
   }
 };

@@ -336,9 +336,7 @@ class RowRun {
     int64_t row_bytes[kMaxOperands];
     for (int k = 0; k < count_; ++k) row_bytes[k] = outer_.steps(k).col * outer_.item[k];
     constexpr int64_t kSize = sizeof(float);
-    Scratch<32768> kept(frozen_.n_kept * length_ * kSize);
-    const int64_t held_rows = rows_ < kRowsAtOnce ? 0 : p_.columns.count * (kRowsAtOnce - 1);
-    Scratch<8192> held(held_rows * length_ * kSize);
+    Scratch<2 * kTogetherBytes> kept(frozen_.n_kept * max_of(length_ * kSize, kTogetherBytes));
     const FrozenCall call = {.program = p_,
                              .data = outer_.data,
                              .row_bytes = row_bytes,
@@ -346,7 +344,6 @@ class RowRun {
                              .block = tile_capacity(p_),
                              .kept = kept.as<float>(),
                              .sums = sums,
-                             .held = held.as<float>(),
                              .tile = rows_,
                              .streamed = streamed_,
                              .is_far = outer_.cols() * length_ >= kFarElements};

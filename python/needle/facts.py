@@ -2,7 +2,8 @@
 
 While a function is traced, every fact that is read, through `fact` or as an attribute of a `Noted`
 object, is noted. The program holds as long as all of them are unchanged. Code that changes a fact
-calls `changed`, so that programs need not compare their facts at every call.
+calls `changed`, so that programs need not compare their facts at every call. Code that keeps new
+tensors calls `undo_on_failure`: if the call fails, these tensors never get elements.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))  # values that are c
 
 class _Noting(threading.local):
     facts: Facts | None = None
+    undos: list[Callable[[], None]] | None = None
 
 
 noting = _Noting()
@@ -71,17 +73,34 @@ def change(now: Any, before: Any) -> str:
     return f"{now!r:.60} instead of {before!r:.60}" if are_plain else "another one"
 
 
+def undo_on_failure(undo_of: Callable[[], Callable[[], None]]) -> None:
+    """undo_of() brings Python state back to what it is now; while a function is traced, this is
+    noted, to be done if the call fails."""
+    if noting.undos is not None:
+        noting.undos.append(undo_of())
+
+
+def undo(undos: list[Callable[[], None]]) -> None:
+    """Do what was noted, the last first; once only."""
+    while undos:
+        undos.pop()()
+
+
 @contextmanager
-def noted() -> Iterator[Facts]:
-    """The facts that this thread reads within the context."""
+def noted() -> Iterator[tuple[Facts, list[Callable[[], None]]]]:
+    """The facts that this thread reads within the context, and what undoes its changes."""
     facts: Facts = {}
-    noting.facts = facts
+    undos: list[Callable[[], None]] = []
+    noting.facts, noting.undos = facts, undos
     setattr(Noted, "__getattribute__", _read_noted)  # noqa: B010
     try:
-        yield facts
+        yield facts, undos
+    except BaseException:
+        undo(undos)
+        raise
     finally:
         delattr(Noted, "__getattribute__")
-        noting.facts = None
+        noting.facts = noting.undos = None
 
 
 class Noted:

@@ -271,3 +271,34 @@ def test_gradients_that_add_up_are_not_changed_by_a_failure():
     assert w.grad.tolist() == [2.0] * 3
     add(RIGHT)
     assert w.grad.tolist() == [4.0] * 3
+
+
+@pytest.mark.parametrize("when", ["in the run", "in the trace"])
+def test_an_optimizer_survives_a_failed_call_in_which_its_state_changed(when):
+    # Without a gradient of `late`, the count of steps splits: it is a new tensor, which the failed
+    # call never fills.
+    early, late = nn.Parameter(ndl.ones(3)), nn.Parameter(ndl.ones(3))
+    optimizer = ndl.optim.Adam([early, late], lr=0.1)
+
+    @ndl.jit
+    def step(ids, both, wrong=False):
+        optimizer.zero_grad()
+        picked = (early * late if both else early)[ids]
+        picked.sum().backward()
+        optimizer.step()
+        if wrong:
+            raise IndexError("wrong")
+        return picked
+
+    ids = ndl.tensor([0, 1])
+    step(ids, True)
+    before = optimizer.state_dict()["state"]
+    failure(step, *((ndl.tensor([0, 7]), False) if when == "in the run" else (ids, False, True)))
+    after = optimizer.state_dict()["state"]
+    for i, values in before.items():
+        for name, value in values.items():
+            np.testing.assert_array_equal(value.numpy(), after[i][name].numpy())
+    step(ids, True)
+    step(ids, False)
+    counts = [state["step"].item() for state in optimizer.state_dict()["state"].values()]
+    assert counts == [3, 2]

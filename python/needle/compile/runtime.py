@@ -117,31 +117,42 @@ class Program:
 
     def run(self, arguments: list[NDArray], originals: list[Any]) -> Any:
         """Call the program with arrays of the traced types; `originals` are what was passed."""
-        self.binding.check(originals)
-        buffers = self.binding.buffers(arguments)
+        buffers = self._prepare(arguments, originals)
         try:
             made = self.binding.outputs(buffers)
             self.calls.run(buffers)
         except BaseException as error:
             self._failed(error)
             raise
+        self.trace.undos.clear()
         return self.binding.deliver(made, originals)
 
     def profile(self, arguments: list[NDArray], originals: list[Any]) -> tuple[Any, list[float]]:
         """The same, and the seconds of each kernel."""
-        self.binding.check(originals)
-        buffers = self.binding.buffers(arguments)
+        buffers = self._prepare(arguments, originals)
         try:
             made = self.binding.outputs(buffers)
             seconds: list[float] = self.calls.run_timed(buffers)
         except BaseException as error:
             self._failed(error)
             raise
+        self.trace.undos.clear()
         return self.binding.deliver(made, originals), seconds
 
+    def _prepare(self, arguments: list[NDArray], originals: list[Any]) -> list[Any]:
+        """The memory of what is read, once the arguments are found to be right."""
+        try:
+            self.binding.check(originals)
+            return self.binding.buffers(arguments)
+        except BaseException:
+            facts.undo(self.trace.undos)
+            raise
+
     def _failed(self, error: BaseException) -> None:
-        """Undo the draws of a run that failed, and let its error name the call."""
+        """Undo the draws of a run that failed and what its trace changed in Python, and let its
+        error name the call."""
         self.binding.rewind()
+        facts.undo(self.trace.undos)
         node = failed_node(self.calls, error)
         if node is not None:
             name_call(error, node)

@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -103,6 +103,7 @@ class Trace:
     default_generator: Any
     escaped: bool
     names: Names
+    undos: list[Callable[[], None]] = field(default_factory=list)  # if the call fails
 
     @cached_property
     def assigned(self) -> list[Any]:
@@ -163,7 +164,7 @@ def trace(
             recording_devices(recording),
             intercepted(tracked),
             breaking(recording),
-            facts.noted() as noted,
+            facts.noted() as (noted, undos),
         ):
             traced = _run(function, args, kwargs, arguments, tracked)
     finally:
@@ -174,6 +175,8 @@ def trace(
     traced.facts = noted
     tracked.forget()
     _add_escaped(traced, tracked)
+    if traced.escaped:  # else no tensor depends on this one call
+        traced.undos = undos
     traced.graph.results = [output.operand for output in traced.outputs]
     return traced
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ..autograd import Tensor, clear_gradients, enable_grad, no_grad
 from ..clipping import clip_grad_norm_
-from ..facts import changed, fact
+from ..facts import changed, fact, undo_on_failure
 from .group import ParamGroup
 from .rule import can_run, rule_program, run_rule
 
@@ -75,11 +75,23 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        undo_on_failure(self._undo)
         with no_grad():
             for group in fact(self, "groups", lambda: (*self.groups,)):
                 for t, members in self._advance(group):
                     self._update_all(group, members, self.rates(group, t))
         return loss
+
+    def _undo(self) -> Callable[[], None]:
+        """What makes the state consist of the tensors again of which it consists now."""
+        before = {p: dict(state) for p, state in self.state.items()}
+
+        def restore() -> None:
+            self.state.clear()
+            self.state.update(before)
+            changed()
+
+        return restore
 
     def _update_all(self, group: ParamGroup, members: list[Tensor], rates: Sequence[Any]) -> None:
         together: dict[Any, list[Tensor]] = {}  # by dtype and device

@@ -234,3 +234,33 @@ def test_a_loop_over_the_axis_is_named():
         ndl.TraceError, match=r"derived, in binary at .*test_dynamic.py:\d+: the num"
     ):
         f(ndl.ones(4, 2))
+
+
+def test_a_size_that_is_also_a_constant():
+    # The program of batch norm's gradient has the constants n and 2, which are one for n = 2.
+    def batch_norm():
+        return nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 5)), (6,)
+
+    eager, _, _ = training(False, batch_norm, (2, 7, 4))
+    ours, step, _ = training(True, batch_norm, (2, 7, 4))
+    np.testing.assert_allclose(eager, ours, 1e-4)
+    assert step.cache_info()[1:] == (1, 128, 3, 2)
+
+
+def test_the_first_call_changes_whether_gradients_add_up():
+    w = nn.Parameter(ndl.ones(3))
+    optimizer = optim.SGD([w], lr=0.1)
+
+    @ndl.jit(dynamic=0)
+    def step(x):
+        for part in (x, x * 2):  # in the first call the second gradient replaces the first
+            (part * w).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    found = []
+    for n in (4, 2, 5):
+        step(ndl.ones(n, 3))
+        found.append(w.numpy()[0])
+    np.testing.assert_allclose(found, 1 - 0.1 * np.cumsum([8, 6, 15]), 1e-5)
+    assert step.cache_info().misses == 2

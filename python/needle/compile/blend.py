@@ -248,7 +248,7 @@ def _described(graph: Graph) -> tuple[list[str], list[FlatValue]]:
             return (place, x.value.size, x.dtype, x.shape, x.strides, x.offset)
         if isinstance(x, tuple):
             return tuple(map(seen, x))
-        return x.code if isinstance(x, TypedProgram) else x
+        return _instructions(x) if isinstance(x, TypedProgram) else x
 
     lines = []
     for node in graph.nodes:
@@ -256,6 +256,20 @@ def _described(graph: Graph) -> tuple[list[str], list[FlatValue]]:
         lines.append(f"{node.kernel} {seen(node.args)!r} {formers}")
     lines.append(repr([seen(r) for r in graph.results]))
     return lines, list(order)
+
+
+def _instructions(program: TypedProgram) -> tuple[Any, ...]:
+    """What a program does, with constants where they are used: two that are equal for one size,
+    such as n and 2, are a single instruction there."""
+    places: list[Any] = []
+    lines: list[Any] = []
+    for i, dtype in zip(program.instructions, program.dtypes, strict=True):
+        if i.name == "constant":
+            places.append((repr(i.detail), dtype))
+        else:
+            places.append(len(lines))
+            lines.append((i.name, [places[a] for a in i.args], i.kind, i.detail, dtype))
+    return program.inputs, program.outputs, *lines
 
 
 def is_same_graph(a: Graph, b: Graph) -> bool:

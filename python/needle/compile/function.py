@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from .. import config, cycles
+from .. import config, cycles, facts
 from ..autograd import Tensor, TensorTuple, is_grad_enabled
 from ..backend import default_device
 from ..dtype import dtype_of
@@ -242,7 +242,7 @@ class Jitted:
         self._misses += 1
         self._warn(call.key, known)
         traced = trace(self._function, args, kwargs, call.types)
-        if self._dynamic is not None and not traced.escaped:
+        if self._dynamic is not None and not traced.escaped and facts.hold(traced.facts.values()):
             self._add_family(self._dynamic, call, args, kwargs, traced)
         return Program(traced, self._fuse)
 

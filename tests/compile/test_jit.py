@@ -471,3 +471,19 @@ def test_the_collector_is_left_as_it_was(enabled):
         assert gc.isenabled() is enabled and seen == [False, False]
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_a_result_that_shows_some_elements_twice_and_some_not():
+    # (4, 8) -> (2, 4, 4): as many elements as there are in memory, but not the same ones.
+    a = ndl.tensor(np.arange(32.0).reshape(4, 8))
+
+    def f(a):
+        y = (a * 2)[:, ::2].broadcast_to((2, 4, 4))
+        return y, y, a[:, 4:].broadcast_to((2, 4, 4))
+
+    for fuse in (True, False):
+        ours = ndl.jit(f, fuse=fuse)(a)
+        for found, expected in zip(ours, f(a), strict=True):
+            np.testing.assert_array_equal(found.numpy(), expected.numpy())
+            found[0] = 7.0  # its memory is its own
+        assert (ours[0].numpy()[1] == f(a)[0].numpy()[1]).all()

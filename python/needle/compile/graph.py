@@ -80,8 +80,16 @@ class Operand(NamedTuple):
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
     def is_whole(self) -> bool:
-        """Does it show every element of its value once? (Outputs have none twice.)"""
-        return self.size == self.value.size
+        """Does it show every element of its value once? Then each axis, from the one with the
+        smallest step on, steps over all elements of those before."""
+        if self.size != self.value.size:
+            return False
+        reach = 1
+        for step, n in sorted((abs(s), n) for s, n in zip(self.strides, self.shape, strict=True)):
+            if n > 1 and step != reach:
+                return self.size == 0
+            reach *= n
+        return True
 
     def is_compact(self) -> bool:
         """All of its value in C order; an axis of size 1 has no step."""

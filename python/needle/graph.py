@@ -115,6 +115,7 @@ def propagate(
     create_graph: bool,
     targets: Sequence[Value] | None = None,
     freed: Op | None = None,
+    run_hooks: Callable[[Value, Any], Any] | None = None,
 ) -> None:
     """Walk the graph backwards from outputs and give every node's adjoint to `store`.
 
@@ -125,7 +126,8 @@ def propagate(
 
     With `targets`, only the paths to them are walked, and none beyond a target. With `freed`, the
     graph is freed on the way: each node that was used loses its inputs and gets this operator, so
-    that data that nobody else holds is freed before the next gradient is computed.
+    that data that nobody else holds is freed before the next gradient is computed. `run_hooks`
+    takes the place of running each node's hooks.
     """
     reached = None if targets is None else {id(n) for n in find_paths(outputs, targets)}
     ends = {id(t) for t in targets or ()}
@@ -136,7 +138,7 @@ def propagate(
             store,
             _differentiate,
             _check_gradients,
-            _run_hooks,
+            run_hooks or _run_hooks,
             reached,
             ends,
             freed,
@@ -149,17 +151,31 @@ def pull_back(
     inputs: Sequence[Value],
     *,
     create_graph: bool,
+    is_part: bool = False,
 ) -> list[Any]:
-    """The adjoints of inputs, given those of outputs; None where nothing flows."""
+    """The adjoints of inputs, given those of outputs; None where nothing flows.
+
+    With `is_part` it is a part of another walk, which has the hooks of the inputs run."""
     found: dict[int, Value] = {}
     wanted = {id(x) for x in inputs}
+
+    def hooks_between(node: Value, adjoint: Any) -> Any:
+        return adjoint if id(node) in wanted else _run_hooks(node, adjoint)
 
     def store(node: Value, adjoint: Value) -> None:
         if id(node) in wanted:
             found[id(node)] = adjoint
 
     targets = [x for x in inputs if x.requires_grad]
-    propagate(outputs, out_grads, store, create_graph=create_graph, targets=targets)
+    run_hooks = hooks_between if is_part else None
+    propagate(
+        outputs,
+        out_grads,
+        store,
+        create_graph=create_graph,
+        targets=targets,
+        run_hooks=run_hooks,
+    )
     return [found.get(id(x)) for x in inputs]
 
 

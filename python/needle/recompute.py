@@ -30,7 +30,9 @@ class Checkpoint(TensorTupleOp):
                 outputs = self.run(inputs)
             wanted = [*inputs, *captured]
             create_graph = is_grad_enabled()
-            return tuple(pull_back(outputs, values[n:], wanted, create_graph=create_graph))
+            return tuple(
+                pull_back(outputs, values[n:], wanted, create_graph=create_graph, is_part=True)
+            )
 
         # The gradient of the gradient runs f again too.
         return checkpoint(pull, *arguments, *out_grad.tuple())

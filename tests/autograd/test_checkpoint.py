@@ -189,3 +189,13 @@ def test_lazy_mode() -> None:
     found = x.grad.numpy()
     block(x, w).sum().backward()
     assert_close(found, x.grad)
+
+
+def test_hooks_of_captured_tensors_run_once() -> None:
+    x, w = leaf(X), leaf(W)
+    seen: list[Any] = []
+    w.register_hook(lambda g: (seen.append(g), g * 2)[1])
+    expected = gradients(lambda: block(x, w), w)
+    found = gradients(lambda: ndl.checkpoint(lambda x: block(x, w), x), w)
+    assert len(seen) == 2
+    assert_close(found[0], expected[0])

@@ -254,3 +254,16 @@ def test_memory_and_graph_do_not_grow_with_the_body(monkeypatch):
     assert "1000 steps of" in str(step.graph["fused"])
     text = next(k.text for k in step.kernels if k.name == "loop")
     assert "tanh" in text
+
+
+def test_hooks_of_captured_tensors_run_once():
+    w, x = ndl.tensor([1.0, 2.0], requires_grad=True), ndl.ones(3)
+    w.register_hook(lambda g: g * 2)
+
+    def gradient(x):
+        last, _ = ndl.scan(lambda h, v: (h * w.sum() + v, h), ndl.zeros(()), x)
+        last.backward(create_graph=False)
+        return w.grad
+
+    expected = gradient(x).tolist()
+    assert ndl.jit(gradient)(x).tolist() == expected

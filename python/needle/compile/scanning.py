@@ -184,7 +184,11 @@ class Body:
             pairs = [(outputs[k], g) for k, g in cotangents.items() if outputs[k].requires_grad]
             wanted = [*(carried[k] for k in moving), *(elements[k] for k in along), *outside]
             found = pull_back(
-                [o for o, _ in pairs], [g for _, g in pairs], wanted, create_graph=is_grad_enabled()
+                [o for o, _ in pairs],
+                [g for _, g in pairs],
+                wanted,
+                create_graph=is_grad_enabled(),
+                is_part=True,
             )
             full = [zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
             d_carried, rest = full[: len(moving)], full[len(moving) :]

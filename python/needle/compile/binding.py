@@ -217,7 +217,8 @@ class Binding:
             output for output in trace.outputs if output.is_gradient_of_state and output.given_as
         ]
         cells = zip(known.cells, known.wanted, strict=True)
-        self.sources = sources_of(cell.owner for cell, is_wanted in cells if is_wanted)
+        self.captured = [cell.owner for cell, is_wanted in cells if is_wanted]
+        self.sources = sources_of(self.captured)
         self.recorded = [
             o.target
             for o in trace.outputs

@@ -21,6 +21,7 @@ from ..ndarray.array import NDArray, from_numpy
 from ..tree import leaves
 from .cache import Cache
 from .dynamic import Dynamic, Family, family_of, open_key
+from .pulling import Moment, check_states, make_pure, pull_of, record
 from .runtime import Program
 from .show import Kernel, Profile, Stages
 from .trace import ArgumentType, Trace, is_tracing, lock, trace
@@ -166,11 +167,13 @@ class Jitted:
         fuse: bool = True,
         dynamic: int | dict[str, int] | None = None,
         maxsize: int | None = MAXSIZE,
+        is_pure: bool = False,
     ):
         self.__name__ = "function"
         functools.update_wrapper(self, function)
         self._function = function
         self._fuse = fuse
+        self._is_pure = is_pure  # does it only give results, whatever the function changes?
         self._programs: Cache[Program] = Cache(maxsize)
         self._axes = dynamic
         self._dynamic = None if dynamic is None else Dynamic(function, dynamic)
@@ -213,12 +216,36 @@ class Jitted:
         if is_tracing() or observers or not ENABLED:
             return self._function(*args, **kwargs)  # part of another trace, or observed
         call = Call(args, kwargs)
-        program = self._find(call, args, kwargs)
+        return self._run(self._find(call, args, kwargs), call, args, kwargs)
+
+    def _run(
+        self, program: Program, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        moment = Moment(program.trace) if program.has_gradient else None
         if watch is None:
-            return program.run(call.arrays, call.originals)
-        result, seconds = program.profile(call.arrays, call.originals)
-        watch(self.__name__, program, seconds)
+            result = program.run(call.arrays, call.originals)
+        else:
+            result, seconds = program.profile(call.arrays, call.originals)
+            watch(self.__name__, program, seconds)
+        if moment is not None:
+            record(program, self._pull(program), call, (args, kwargs), moment, result)
         return result
+
+    def _pull(self, program: Program) -> Jitted:
+        """The compiled function that computes the gradient of this program's results."""
+        pull: Jitted | None = program.pull
+        if pull is None:
+            function = pull_of(self._function, program.binding.recorded, program.binding.captured)
+            pull = program.pull = Jitted(function, self._fuse, is_pure=True)
+            pull.__name__ = f"gradient of {self.__name__}"
+        return pull
+
+    def run_after(self, time: int, *args: Any) -> Any:
+        """Call it; raises if a tensor from outside that it reads has changed since `time`."""
+        call = Call(args, {})
+        program = self._find(call, args, {})
+        check_states(program, time)
+        return self._run(program, call, args, {})
 
     def _find(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         programs = self._programs.get(call.key)
@@ -242,6 +269,8 @@ class Jitted:
         self._misses += 1
         self._warn(call.key, known)
         traced = trace(self._function, args, kwargs, call.types)
+        if self._is_pure:
+            make_pure(traced)
         if self._dynamic is not None and not traced.escaped and facts.hold(traced.facts.values()):
             self._add_family(self._dynamic, call, args, kwargs, traced)
         return Program(traced, self._fuse)

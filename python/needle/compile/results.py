@@ -1,4 +1,5 @@
-"""The results of compiled functions as tensors: they have no gradient, and say so when asked."""
+"""The results of compiled functions as tensors. Those of functions that change something have no
+gradient, and say so when asked; `pulling.py` has the gradients of others."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ from .trace import Output
 
 
 class Compiled(TensorOp):
-    """A result of a compiled function: its gradient raises an error"""
+    """A result of a compiled function that changes something: its gradient raises an error"""
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         raise TraceError(
-            f"[jit] the result of shape {node.shape} of a compiled function has no gradient; "
-            "compute gradients inside of the function, with backward() or ndl.grad."
+            f"[jit] the result of shape {node.shape} of a compiled function that changes "
+            "gradients, arguments or memory has no gradient; compute gradients inside of the "
+            "function, with backward() or ndl.grad."
         )
 
 

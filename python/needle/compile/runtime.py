@@ -22,6 +22,7 @@ from .memory import ARENA, Home, Plan, plan_memory
 from .panels import panels
 from .passes import simplify
 from .prologues import prologues
+from .pulling import can_be_pulled
 from .show import Kernel, kernel_of
 from .state import Layout, data_of, grad_of, layout_of
 from .tiers import Built, Recorded, Tiered
@@ -64,6 +65,8 @@ class Program:
         self.plan = plan_memory(self.graph, self.homes)
         constants, fails = self.graph.constants, may_fail(self.graph)
         self.binding = Binding(self.plan, trace, constants, self.panels, fails)
+        self.has_gradient = bool(self.binding.recorded) and can_be_pulled(trace)
+        self.pull: Any = None  # the compiled function that computes it, once it is needed
         self.calls = compile_calls(self.plan)
 
     # Is it still right? ---------------------------------------------------------------------

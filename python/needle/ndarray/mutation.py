@@ -47,6 +47,14 @@ def note(data: Any, moment: int) -> None:
     _noted[key] = (weakref.ref(memory, lambda _: _noted.pop(key, None)), moment)
 
 
+def is_changed_since(value: Any, moment: int) -> bool:
+    """Was the data of a graph node replaced or written in place after this moment?"""
+    if value._replaced > moment:
+        return True
+    found = _noted.get(id(_memory(value.cached_data)))
+    return found is not None and found[1] > moment
+
+
 def check_unchanged(node: Any) -> None:
     """Raise if the data of a node or of its inputs was changed after the node was made."""
     for value in node.inputs:

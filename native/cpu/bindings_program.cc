@@ -268,16 +268,16 @@ void run_each(nb::handle program, nb::handle calls) {
 }
 
 // The call of a program whose first input is a product of floats, like the first output: it stands
-// for the product where shapes are checked.
+// for the product where shapes are checked. If the program reduces rows, `product` does.
 class ThenCall {
  public:
   ThenCall(const char* kernel, const TileProgram& program, nb::handle outs, const Operand& a,
-           const Operand& b, nb::handle ins)
+           const Operand& b, nb::handle ins, const Operand* product = nullptr)
       : program_(program),
-        first_(read_first(kernel, program, outs)),
+        first_(product != nullptr ? *product : read_first(kernel, program, outs)),
         a_(a),
         b_(b),
-        call_(program, outs, ins, 0, &first_) {
+        call_(program, outs, ins, product == nullptr ? 0 : 1, &first_) {
     if (call_.operands()[0]->ndim != first_.view.ndim) {
       raise_value({kernel, "ins"}, "expected at most the product's %d axes, got %d",
                   first_.view.ndim, call_.operands()[0]->ndim);
@@ -318,10 +318,41 @@ class ThenCall {
   const Call call_;
 };
 
+// Does a program, after a product of floats, reduce rows in one pass over them? Then no full value
+// waits for a reduction, and none is random or summed over columns.
+bool reduces_rows(const TileProgram& program) {
+  bool fits = !program.is_elementwise && program.n_phases == 1 && program.columns.count == 0 &&
+              !program.is_random && program.n_inputs > 0 && program.n_outputs > 0 &&
+              program.input_dtype[0] == DType::f32 && program.input_kind[0] == ValueKind::full;
+  for (int k = 0; k < program.n_outputs; ++k) {
+    fits = fits && program.output_kind[k] != ValueKind::scalar;
+  }
+  return fits;
+}
+
+// The product of two matrices, without memory.
+Operand product_of(const Operand& a, const Operand& b) {
+  if (a.view.ndim != 2 || b.view.ndim != 2) {
+    raise_value({"matmul_then", nullptr}, "expected matrices before a program that reduces rows");
+  }
+  Operand product = {a.view, nb::none(), true};
+  product.view.data = nullptr;
+  product.view.dtype = DType::f32;
+  product.view.shape[1] = b.view.shape[1];
+  check_shape(product.view, {"matmul_then", "b"});
+  product.view.set_compact_strides();
+  return product;
+}
+
 void matmul_then(nb::handle program, nb::handle outs, nb::handle a, nb::handle b, nb::handle ins) {
   const TileProgram& decoded = find_program(program);
-  const ThenCall call("matmul_then", decoded, outs, read_operand(a, {"matmul_then", "a"}),
-                      read_operand(b, {"matmul_then", "b"}), ins);
+  const Operand left = read_operand(a, {"matmul_then", "a"});
+  const Operand right = read_operand(b, {"matmul_then", "b"});
+  Operand product;
+  const bool has_rows = reduces_rows(decoded);
+  if (has_rows) product = product_of(left, right);
+  const ThenCall call("matmul_then", decoded, outs, left, right, ins,
+                      has_rows ? &product : nullptr);
   const Factors factors =
       read_factors(call.a(), call.b(), call.product(), DType::f32, "matmul_then");
   launch(factors.work, call.operands(factors.a, factors.b),

@@ -57,6 +57,77 @@ def test_linear_with_residual_is_one_call():
     assert kernels(lambda x: x + linear(x), tensor(2, 5, 12)) == ["matmul_then"]
 
 
+def test_text_with_row_sums():
+    w, bias = tensor(6, 8), tensor(8)
+    f = ndl.jit(lambda x: (x @ w + bias).square().sum(axis=1) * 0.5)
+    f(tensor(10, 6))
+    assert (
+        str(f.graph["epilogues"])
+        == """\
+%0: float32[60] input
+%1: float32[48] state
+%3: float32[8] state
+%7: float32[10, 1] = matmul_then fused(%0, %1, %3)
+  %0 = load 0                full float32
+  %1 = load 1                full float32
+  %2 = add %0, %1            full float32
+  %3 = square %2             full float32
+  %4 = row_sum %3            row float32
+  %5 = constant 0.5          scalar float32
+  %6 = multiply %4, %5       row float32
+  store 0, %6                row float32
+return %7"""
+    )
+    assert f.kernels[0].flops == 2 * 10 * 6 * 8
+
+
+def distances(x, w):
+    difference = x @ w - 1.0
+    return difference.square().sum(axis=-1), difference * 2.0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        distances,  # the sums of rows beside their elements
+        lambda x, w: (x @ w).max(axis=1),
+        lambda x, w: (x @ w * ndl.ones(10, 1)).sum(axis=1).sqrt(),
+        lambda x, w: (x.reshape(2, 5, 6) @ w).relu().sum(axis=-1) + ndl.ones(2, 5),
+    ],
+)
+def test_row_sums_become_an_epilogue(function):
+    x, w = tensor(10, 6), tensor(6, 8)
+    compiled = ndl.jit(function)
+    found, expected = compiled(x, w), function(x, w)
+    assert [k.name for k in compiled.kernels] == ["matmul_then fused"]
+    for ours, theirs in zip(ndl.tree.leaves(found), ndl.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: (x @ w).exp().sum(axis=1),  # long functions
+        lambda x, w: (y := (x @ w) * 2.0) - y.sum(axis=1, keepdims=True),  # elements wait for sums
+        lambda x, w: (x @ w * 2.0).sum(axis=0),  # columns
+        lambda x, w: (x @ w * 2.0).sum(),  # rows of two axes
+    ],
+)
+def test_other_sums_stay_programs(function):
+    compiled = ndl.jit(function)
+    compiled(tensor(10, 6), tensor(6, 8))
+    assert [k.name for k in compiled.kernels][:2] == ["matmul", "run fused"]
+
+
+def test_row_sums_in_files(tmp_path):
+    w = tensor(6, 8)
+    f = ndl.jit(lambda x: distances(x, w))
+    x = tensor(10, 6)
+    ndl.export(f, x, path=tmp_path / "f.needle")
+    for ours, theirs in zip(ndl.load_exported(tmp_path / "f.needle")(x), f(x), strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
 def test_a_product_that_others_read_stays():
     w = tensor(6, 8)
     assert kernels(lambda x: ((y := x @ w), y + 1.0), tensor(10, 6)) == ["matmul", "add"]

@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from needle import _native
 from needle.backend import program as tp
-from needle.backend.program import Builder, Scalar, Symbol, program
+from needle.backend.program import Builder, Row, Scalar, Symbol, program
 from needle.backend.protocol import WIDENED
 from needle.dtype import bfloat16, bool_, float32, float64
 
@@ -55,6 +55,19 @@ def dropped(x: Symbol) -> tuple[Symbol, Symbol]:
     return x * tp.cast(kept, x) / 0.7, kept
 
 
+@program
+def error_and_slope(x: Symbol, target: Symbol, weight: Row) -> tuple[Symbol, Symbol, Symbol]:
+    """A loss per row beside its gradient, as of a mean squared error."""
+    d = x - target
+    return tp.row_sum(d.square()) * 0.5 * weight, d * 2.0, tp.row_max(x)
+
+
+@program
+def norm(x: Symbol) -> Symbol:
+    """Nothing full is stored."""
+    return tp.row_sum(x.square()).sqrt()
+
+
 # The program, the shapes of its inputs after the product (of (m, n)), and its outputs' dtypes.
 PROGRAMS = {
     "bias": (bias_relu, lambda m, n: [(1, n)], [float32]),
@@ -63,8 +76,22 @@ PROGRAMS = {
     "two outputs": (kept_and_positive, lambda m, n: [], [float32, bool_]),
     "cast": (halved, lambda m, n: [], [bfloat16]),
     "random": (dropped, lambda m, n: [], [float32, bool_]),
+    "row sums": (error_and_slope, lambda m, n: [(m, n), (m, 1)], [float32, float32, float32]),
+    "only row sums": (norm, lambda m, n: [], [float32]),
 }
+ELEMENTWISE = sorted(set(PROGRAMS) - {"row sums", "only row sums"})
 SIDES = st.one_of(st.integers(1, 40), st.sampled_from([64, 71, 73, 127, 145, 260, 515]))
+
+
+def results_of(kind, m, n, layout=contiguous):
+    """Blank outputs: row values have one column."""
+    source, _, dtypes = PROGRAMS[kind]
+    kinds = zip(source.outputs, dtypes, strict=True)
+    return [blank((m, 1 if k == "row" else n), d, layout) for k, d in kinds]
+
+
+def inner_of(kind):
+    return 0 if kind in ELEMENTWISE else 1
 
 
 def check(device, kind, outs, a, b, ins):
@@ -74,10 +101,11 @@ def check(device, kind, outs, a, b, ins):
     x, y, others = a.on(device), b.on(device), [s.on(device) for s in ins]
     found = [s.on(device) for s in outs]
     device.mod.matmul_then(typed, found, x, y, others)
-    product = blank(outs[0].shown.shape, float32).on(device)
+    shape = (*outs[0].shown.shape[:-1], b.shown.shape[-1])
+    product = blank(shape, float32).on(device)
     device.mod.matmul(product, x, y)
     expected = [s.on(device) for s in outs]
-    device.mod.run(typed, expected, [product, *others], 0)
+    device.mod.run(typed, expected, [product, *others], inner_of(kind))
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(whole_memory(mine), whole_memory(theirs))
 
@@ -92,7 +120,7 @@ def check(device, kind, outs, a, b, ins):
 @settings(max_examples=60, deadline=None)
 def test_any_shape(device, sizes, kind, layouts, stored):
     (m, k, n), (left, right, other, result) = sizes, layouts
-    _, shapes, dtypes = PROGRAMS[kind]
+    _, shapes, _ = PROGRAMS[kind]
     a, b = (
         Spec(mild(float32, (m, k), 1), float32, left),
         Spec(mild(stored, (k, n), 2), stored, right),
@@ -101,32 +129,31 @@ def test_any_shape(device, sizes, kind, layouts, stored):
         Spec(mild(float32, s, 3 + i), float32, other if s == (m, n) else contiguous)
         for i, s in enumerate(shapes(m, n))
     ]
-    outs = [blank((m, n), dtype, result) for dtype in dtypes]
-    check(device, kind, outs, a, b, ins)
+    check(device, kind, results_of(kind, m, n, result), a, b, ins)
 
 
 @needs_amx
 @pytest.mark.parametrize("kind", sorted(PROGRAMS))
 def test_on_tiles_of_amx(amx, kind):
-    _, shapes, dtypes = PROGRAMS[kind]
+    _, shapes, _ = PROGRAMS[kind]
     m, k, n = 340, 427, 557
     ins = [Spec(mild(float32, s, 3), float32) for s in shapes(m, n)]
     a, b = (Spec(mild(float32, s, 1), float32) for s in ((m, k), (k, n)))
-    check(DEVICES[-1], kind, [blank((m, n), dtype) for dtype in dtypes], a, b, ins)
+    check(DEVICES[-1], kind, results_of(kind, m, n), a, b, ins)
 
 
 @on_devices
 @pytest.mark.parametrize("kind", sorted(PROGRAMS))
 def test_large_in_every_transposition(device, kind):
     """Also where B is packed in regions of k, and where long sums are cut into parts."""
-    _, shapes, dtypes = PROGRAMS[kind]
+    _, shapes, _ = PROGRAMS[kind]
     for m, k, n in ((130, 200, 150), (75, 2100, 530), (70, 900, 81)):
         for left in (contiguous, transposed):
             for right in (contiguous, transposed):
                 a = Spec(mild(float32, (m, k), 1), float32, left)
                 b = Spec(mild(float32, (k, n), 2), float32, right)
                 ins = [Spec(mild(float32, s, 3), float32) for s in shapes(m, n)]
-                check(device, kind, [blank((m, n), d) for d in dtypes], a, b, ins)
+                check(device, kind, results_of(kind, m, n), a, b, ins)
 
 
 @on_devices
@@ -148,9 +175,10 @@ def test_an_output_may_be_an_input(kind):
     results = []
     for is_shared in (False, True):
         x, others = a.on(device), [s.on(device) for s in ins]
-        outs = [blank((n, n), d).on(device) for d in dtypes]
-        if is_shared and dtypes[0] is float32:
-            outs[0] = next((o for o in others if o.shape == (n, n)), x)
+        outs = [spec.on(device) for spec in results_of(kind, n, n)]
+        place = source.outputs.index("full") if "full" in source.outputs else None
+        if is_shared and place is not None and dtypes[place] is float32:
+            outs[place] = next((o for o in others if o.shape == (n, n)), x)
         device.mod.matmul_then(typed, outs, x, b.on(device), others)
         results.append([o.numpy() for o in outs])
     for apart, shared in zip(*results, strict=True):
@@ -165,6 +193,17 @@ def test_threads(sizes):
         lambda o, x, y, s, r: _native.matmul_then(typed, (o,), x, y, (s, r)),
         blank((m, n), float32),
         *(Spec(mild(float32, s), float32) for s in ((m, k), (k, n), (), (m, n))),
+    )
+
+
+@pytest.mark.parametrize("sizes", [(257, 300, 129), (500, 60, 1500), (90, 2100, 530)])
+def test_threads_with_row_sums(sizes):
+    m, k, n = sizes
+    typed = norm.for_dtypes((float32,), (float32,))
+    assert_equal_for_all_threads(
+        lambda o, x, y: _native.matmul_then(typed, (o,), x, y),
+        blank((m, 1), float32),
+        *(Spec(mild(float32, s), float32) for s in ((m, k), (k, n))),
     )
 
 
@@ -222,7 +261,7 @@ def convolution(rng):
 
 
 @on_devices
-@given(seed=st.integers(0, 10**6), kind=st.sampled_from(sorted(PROGRAMS)))
+@given(seed=st.integers(0, 10**6), kind=st.sampled_from(ELEMENTWISE))
 @settings(max_examples=80, deadline=None)
 def test_any_convolution(device, seed, kind):
     rng = np.random.default_rng(seed)
@@ -298,6 +337,7 @@ def test_errors():
         return blank(shape, dtype).on(DEVICES[-1])
 
     typed = bias_relu.for_dtypes((float32, float32))
+    sums = norm.for_dtypes((float32,))
     x, y, out, bias = array(6, 5), array(5, 7), array(6, 7), array(7)
     for wrong, message in [
         (lambda: _native.matmul_then(typed, (out,), y, x, (bias,)), "inner dimensions differ"),
@@ -305,6 +345,10 @@ def test_errors():
         (lambda: _native.matmul_then(typed, (out,), x, y, ()), "expected 1, got 0"),
         (lambda: _native.matmul_then(typed, (out,), x, y, (array(2, 1, 7),)), "axes|shape"),
         (lambda: _native.matmul_then(softmax_rows(), (out,), x, y, ()), "elementwise"),
+        (lambda: _native.matmul_then(sums, (out,), x, y), "shape|row"),
+        (lambda: _native.matmul_then(sums, (array(6, 1),), array(2, 6, 5), y), "expected matrices"),
+        (lambda: _native.matmul_then(sums, (array(6, 1),), y, x), "inner dimensions|shape"),
+        (lambda: _native.matmul_then(sums, (array(5, 1),), x, y), "shape|row"),
     ]:
         with pytest.raises(ValueError, match=message):
             wrong()

@@ -155,6 +155,9 @@ void matmul_then_amx(const TileProgram& program, const View* const* operands) {
   }
   const Product<float> product = product_of(all, holder);
   if (!takes_amx<float>(product)) return matmul_then(program, operands);
+  if (!program.is_elementwise) {  // blocks of tiles have no whole rows
+    return all.run_apart([&](const View& out) { matmul_amx(out, all.a(), all.b()); });
+  }
   const Epilogue epilogue = all.epilogue();
   multiply_amx<float>(product, &epilogue);
 }

@@ -10,12 +10,15 @@
 namespace needle {
 namespace NEEDLE_ISA {
 
-// An elementwise program whose input 0 is a product of floats. Operands have the product's two
-// axes, inputs broadcast to them; inputs[0] is not read.
+// A program whose input 0 is a product of floats. Operands have the product's two axes, inputs
+// broadcast to them; inputs[0] is not read. It is elementwise, or reduces rows, in one pass over
+// them: then blocks must have whole rows.
 struct Epilogue {
   const TileProgram* program;
   const View* const* outputs;
   const View* const* inputs;
+
+  bool has_rows() const { return !program->is_elementwise; }
 };
 
 // Runs it for rows [row0, row0 + rows) and columns [col0, col0 + cols), whose products lie in
@@ -69,7 +72,8 @@ struct ThenOperands {
   // The output whose memory can hold the product until the program writes it, or -1.
   int holder() const {
     for (int k = 0; k < program.n_outputs; ++k) {
-      if (output(k).dtype == DType::f32 && !is_input_memory(output(k))) return k;
+      const bool is_full = program.output_kind[k] == ValueKind::full;
+      if (is_full && output(k).dtype == DType::f32 && !is_input_memory(output(k))) return k;
     }
     return -1;
   }
@@ -92,7 +96,7 @@ struct ThenOperands {
     for (int k = 1; k < program.n_inputs; ++k) {
       operands[program.n_outputs + k] = all[program.n_outputs + 1 + k];
     }
-    run_program(program, operands, 0);
+    run_program(program, operands, program.is_elementwise ? 0 : 1);
   }
 };
 

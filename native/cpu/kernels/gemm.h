@@ -235,10 +235,14 @@ class Gemm {
     };
     int64_t most = p_.m <= kFewTiles * kTileRows ? p_.m : kTileRows;
     if (prologue_ != nullptr) most = min_of(most, max_of(height_, kMostComputed / p_.k));
+    const bool has_whole_rows = epilogue_ != nullptr && epilogue_->has_rows();
+    const int64_t widest = sums_in_out_ ? kTileCols : kTileColsApart;
+    if (has_whole_rows) most = min_of(most, max_of(height_, kTileRows * widest / p_.n));
     cut_rows(ceil_div(p_.m, most));
-    tile_cols_ = even_part(p_.n, sums_in_out_ ? kTileCols : kTileColsApart, width_);
+    tile_cols_ = even_part(p_.n, has_whole_rows ? p_.n : widest, width_);
     while (!is_enough(tiles_down_ * ceil_div(p_.n, tile_cols_))) {
-      const bool has_rows = tile_rows_ > height_, has_cols = tile_cols_ > width_;  // to be cut
+      const bool has_rows = tile_rows_ > height_;  // to be cut
+      const bool has_cols = tile_cols_ > width_ && !has_whole_rows;
       if (!has_rows && !has_cols) return;
       const bool keeps_cols = cuts_rows_first_ && tile_rows_ >= 2 * height_;
       const bool is_wide = tile_cols_ > tile_rows_ || has_all_rows();

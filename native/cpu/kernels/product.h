@@ -115,12 +115,26 @@ void multiply_views(const View& out, const View& a, const View& b, MultiplyFn<T>
   multiply_batch(product, batch, multiply);
 }
 
+// Are the elements of each row nearer to each other than the rows? Sums along rows that lie across
+// memory are added in another order, which depends on the number of rows.
+inline bool lies_in_rows(const ThenOperands& o) {
+  const int first = o.program.n_outputs;
+  for (int k = 0; k < first + o.program.n_inputs + 1; ++k) {
+    const View& view = *o.all[k];
+    const bool is_factor = k == first || k == first + 1;
+    const bool lies_across = length_of(view.strides[1]) > length_of(view.strides[0]);
+    if (!is_factor && view.strides[0] != 0 && lies_across) return false;
+  }
+  return true;
+}
+
 // May a product with an epilogue be computed tile by tile, and the program run before all is read?
 inline bool takes_tiles(const ThenOperands& o, int holder) {
   const View& out = o.output(0);
   if (out.ndim != 2 || o.a().shape[1] == 0) return false;
   if (out.shape[0] <= kFewRows || out.shape[1] <= kFewRows) return false;
   if (holder >= 0 && o.output(holder).strides[1] != 1) return false;
+  if (!o.program.is_elementwise && !lies_in_rows(o)) return false;
   return o.writes_no_input();
 }
 

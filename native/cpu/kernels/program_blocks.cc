@@ -126,11 +126,36 @@ class BlockRun {
   const int64_t stride_;
 };
 
+// A program that reduces rows, on a block of whole ones.
+void run_on_rows(const Epilogue& epilogue, float* block, int64_t block_stride, int64_t row0,
+                 int64_t rows) {
+  const TileProgram& p = *epilogue.program;
+  View views[kMaxOperands];
+  const View* operands[kMaxOperands];
+  for (int k = 0; k < p.n_outputs + p.n_inputs; ++k) {
+    View& view = views[k];
+    view = k < p.n_outputs ? *epilogue.outputs[k] : *epilogue.inputs[k - p.n_outputs];
+    if (k == p.n_outputs) {
+      view = *epilogue.outputs[0];  // the product, which has its shape
+      view.data = reinterpret_cast<char*>(block);
+      view.dtype = DType::f32;
+      view.strides[0] = block_stride;
+      view.strides[1] = 1;
+    } else {
+      view.data += row0 * view.strides[0] * item_size(view.dtype);
+    }
+    view.shape[0] = rows;
+    operands[k] = &view;
+  }
+  run_program(p, operands, 1);
+}
+
 }  // namespace
 
 void run_on_block(const Epilogue& epilogue, float* block, int64_t block_stride, int64_t row0,
                   int64_t rows, int64_t col0, int64_t cols) {
   const TileProgram& p = *epilogue.program;
+  if (epilogue.has_rows()) return run_on_rows(epilogue, block, block_stride, row0, rows);
   BlockRun(p, epilogue.outputs, epilogue.inputs, p.n_outputs, block, block_stride)
       .run(row0, rows, col0, cols);
 }

@@ -138,6 +138,17 @@ class TypedProgram:
         return all(i.kind in plain and i.name not in POSITIONAL for i in self.instructions)
 
     @property
+    def reduces_rows(self) -> bool:
+        """Does it reduce rows, in one pass over them? Then no full value waits for a reduction, and
+        none is random or summed over columns."""
+        waits: list[bool] = []  # for a reduction
+        for i in self.instructions:
+            waits.append(i.is_row_reduction or any(waits[a] for a in i.args))
+            if i.kind == COLUMN or (i.kind == FULL and waits[-1]):
+                return False
+        return not self.is_elementwise and not self.is_random and SCALAR not in self.output_kinds
+
+    @property
     def is_random(self) -> bool:
         """Does it draw numbers? Then elements depend on their position in the whole."""
         return any(i.name == "random" for i in self.instructions)

@@ -191,8 +191,10 @@ class Backend(Protocol):
     ) -> None:
         """Run an elementwise program whose first input is the float32 product a @ b (of matmul).
 
-        Its outputs have the product's shape, its other inputs, `ins`, broadcast to it. The results
-        are those of matmul, then run, in every bit; the product itself is not stored."""
+        Its outputs have the product's shape, its other inputs, `ins`, broadcast to it. If a and b
+        are matrices, the program may also reduce the product's rows (`TypedProgram.reduces_rows`);
+        row values have shape (M, 1). The results are those of matmul, then run, in every bit; the
+        product itself is not stored."""
 
     def matmul_of(
         self,

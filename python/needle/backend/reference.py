@@ -361,9 +361,10 @@ def matmul_then(
     b: Operand,
     ins: Sequence[Operand] = (),
 ) -> None:
-    product = Owned(outs[0].shape, program.inputs[0])
+    rows = program.reduces_rows
+    product = Owned((a.shape[0], b.shape[1]) if rows else outs[0].shape, program.inputs[0])
     matmul(product, a, b)
-    run(program, outs, (product, *ins), 0)
+    run(program, outs, (product, *ins), 1 if rows else 0)
 
 
 def matmul_of(

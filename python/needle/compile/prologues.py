@@ -112,7 +112,7 @@ def _product(node: Node) -> Product | None:
         found = Product(a, b, (out,))
     elif node.kernel == "matmul_then":
         then, outs, a, b, others = node.args
-        found = Product(a, b, outs, then, others)
+        found = Product(a, b, outs, then, others) if then.is_elementwise else None
     elif node.kernel == "conv":
         out, x, w, *window = node.args
         y = as_matrix(out, out.shape, (math.prod(out.shape[:-1]), out.shape[-1]))

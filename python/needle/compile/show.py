@@ -91,7 +91,10 @@ def flops(node: Node) -> int:
     size = max((x.size for x in (*node.ins, *node.outs)), default=0)
     if node.kernel in MATMUL_KERNELS:
         b = node.args[3] if node.kernel == "matmul_of" else node.ins[1]
-        return 2 * node.outs[0].size * b.shape[-2]
+        size = max(x.size for x in node.outs)
+        if node.kernel == "matmul_then" and node.args[0].reduces_rows:
+            size = node.ins[0].shape[0] * b.shape[-1]
+        return 2 * size * b.shape[-2]
     if node.kernel.startswith("conv") and len(node.ins) > 1:
         is_forward = node.kernel in ("conv", "conv_then")
         by_weight = node.kernel == "conv_by_weight"

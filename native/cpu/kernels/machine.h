@@ -11,6 +11,7 @@
 
 #include "../program.h"
 #include "blocks.h"
+#include "entries.h"
 #include "loops.h"
 #include "stream.h"
 #include "tile.h"

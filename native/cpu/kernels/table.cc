@@ -1,6 +1,5 @@
 // Gathers the kernels of one instruction set.
 #include "entries.h"
-#include "tile.h"
 
 #define NEEDLE_TEXT(x) #x
 #define NEEDLE_NAME(x) NEEDLE_TEXT(x)
@@ -10,40 +9,13 @@ namespace NEEDLE_ISA {
 
 extern const KernelTable table;
 
-constexpr KernelTable table = {
-    .name = NEEDLE_NAME(NEEDLE_ISA),
-    .has_unary = has_unary,
-    .has_binary = has_binary,
-    .copy = copy,
-    .unary = unary,
-    .binary = binary,
-    .where = where,
-    .random = random,
-    .draw_uniforms = draw_uniforms,
-    .run_program = run_program,
-    .run_each = run_each,
-    .reduce = reduce,
-    .arg_reduce = arg_reduce,
-    .scan = scan,
-    .mix = mix,
-    .matmul = matmul,
-    .matmul_then = matmul_then,
-    .matmul_of = matmul_of,
-    .conv = conv,
-    .conv_then = conv_then,
-    .conv_by_data = conv_by_data,
-    .conv_by_weight = conv_by_weight,
-    .attention = attention,
-    .attention_backward = attention_backward,
-    .recurrence = recurrence,
-    .recurrence_backward = recurrence_backward,
-    .gather = gather,
-    .scatter = scatter,
-    .argsort = argsort,
-    .searchsorted = searchsorted,
-    .count_nonzero = count_nonzero,
-    .nonzero = nonzero,
-};
+#define NEEDLE_ONE(name) +1
+static_assert(sizeof(KernelTable) == (1 NEEDLE_KERNELS(NEEDLE_ONE)) * sizeof(void*), "all of it");
+#undef NEEDLE_ONE
+
+#define NEEDLE_ENTRY(name) .name = name,
+constexpr KernelTable table = {.name = NEEDLE_NAME(NEEDLE_ISA), NEEDLE_KERNELS(NEEDLE_ENTRY)};
+#undef NEEDLE_ENTRY
 
 #if defined(__AVX512F__)
 namespace {

@@ -88,8 +88,5 @@ struct ColumnSum {
 };
 extern const ColumnSum kColumnSum[kNumComputeTypes];
 
-// random.cc. Numbers in [0, 1) from the words first, first + step, ... of a Philox stream.
-void draw_uniforms(float* out, int64_t n, uint64_t seed, uint64_t first, int64_t step);
-
 }  // namespace NEEDLE_ISA
 }  // namespace needle

@@ -7,18 +7,12 @@ namespace needle {
 
 enum class UnaryOp : uint8_t {
 #define UNARY(name, kind, formula) name,
-#define BINARY(name, kind, formula)
 #include "elementwise.def"
-#undef UNARY
-#undef BINARY
 };
 
 enum class BinaryOp : uint8_t {
-#define UNARY(name, kind, formula)
 #define BINARY(name, kind, formula) name,
 #include "elementwise.def"
-#undef UNARY
-#undef BINARY
 };
 
 enum class ElementwiseKind : uint8_t { same, floating, predicate };

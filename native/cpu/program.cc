@@ -26,8 +26,6 @@ constexpr Function kFunctions[] = {
 #define BINARY(name, kind, formula) \
   {#name, Opcode::binary, static_cast<uint8_t>(BinaryOp::name), 2, ElementwiseKind::kind},
 #include "../common/elementwise.def"
-#undef UNARY
-#undef BINARY
     {"load", Opcode::load, 0, 0},
     {"constant", Opcode::constant, 0, 0},
     {"where", Opcode::select, 0, 3},

@@ -83,6 +83,8 @@ NEEDLE_INLINE float round_to_odd(double x) {
 }
 
 template <class T>
+constexpr bool is_floating = std::is_same_v<T, float> || std::is_same_v<T, double>;
+template <class T>
 constexpr bool is_half = std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>;
 
 // Floats outside Int's range, and NaN, become its lowest value before the conversion.

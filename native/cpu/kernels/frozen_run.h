@@ -315,10 +315,10 @@ class FrozenRows {
       } else if constexpr (i.opcode == Opcode::select) {
         set<n>(row, narrow<a>(row).byte != 0 ? narrow<b>(row) : narrow<c>(row));
       } else if constexpr (i.opcode == Opcode::unary) {
-        set<n>(row, result_of<n>(apply_unary<static_cast<UnaryOp>(i.function)>(narrow<a>(row))));
+        set<n>(row, result_of<n>(Formula<static_cast<UnaryOp>(i.function)>::apply(narrow<a>(row))));
       } else if constexpr (i.opcode == Opcode::binary) {
         constexpr auto op = static_cast<BinaryOp>(i.function);
-        set<n>(row, result_of<n>(apply_binary<op>(narrow<a>(row), narrow<b>(row))));
+        set<n>(row, result_of<n>(Formula<op>::apply(narrow<a>(row), narrow<b>(row))));
       }
     }
   }
@@ -501,10 +501,10 @@ class FrozenRows {
       if constexpr (phase == 0 && kPrefetches) __builtin_prefetch(x + kAhead);
       values[n] = lanes.load(x);
     } else if constexpr (i.opcode == Opcode::unary) {
-      values[n] = apply_unary<static_cast<UnaryOp>(i.function)>(values[a]);
+      values[n] = Formula<static_cast<UnaryOp>(i.function)>::apply(values[a]);
     } else if constexpr (i.opcode == Opcode::binary) {
-      values[n] = apply_binary<static_cast<BinaryOp>(i.function)>(value<a>(row, values),
-                                                                  value<b>(row, values));
+      values[n] = Formula<static_cast<BinaryOp>(i.function)>::apply(value<a>(row, values),
+                                                                    value<b>(row, values));
     } else if constexpr (i.opcode == Opcode::cast) {
       static_assert(i.dtype == DType::f32);
       values[n] = values[a];

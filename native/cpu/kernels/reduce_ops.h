@@ -14,9 +14,6 @@ namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
-template <class T>
-constexpr bool is_floating = is_same<T, float> || is_same<T, double>;
-
 // Sum and Prod of integers run on unsigned types, so they wrap. In every operation, Total is the
 // type in which the results of blocks are combined.
 struct Sum {

@@ -12,7 +12,7 @@ namespace {
 template <class T>
 concept Integer = std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
 template <class T>
-concept Floating = std::is_same_v<T, float> || std::is_same_v<T, double>;
+concept Floating = is_floating<T>;
 template <class T>
 concept Bool = std::is_same_v<T, bool_t>;
 

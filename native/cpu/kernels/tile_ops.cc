@@ -15,50 +15,52 @@ NEEDLE_INLINE T as_result(T x, T) {
 
 // Functions whose formula for all floats costs more than one for moderate arguments: a tile takes
 // the quick one if it can. `rare` computes the others.
-template <class Op, class T>
+template <auto op, class T>
 struct Quick {};
 
-template <class Function>
+template <UnaryOp op>
 struct Periodic {  // large angles need more digits of pi than math.h has
   static constexpr float kLimit = kLargestAngle;
-  NEEDLE_INLINE static float apply(float x) { return Function::apply(x); }
-  static float rare(float x) { return static_cast<float>(Function::apply(static_cast<double>(x))); }
+  NEEDLE_INLINE static float apply(float x) { return Formula<op>::apply(x); }
+  static float rare(float x) {
+    return static_cast<float>(Formula<op>::apply(static_cast<double>(x)));
+  }
 };
 template <>
-struct Quick<sin_unary, float> : Periodic<sin_unary> {};
+struct Quick<UnaryOp::sin, float> : Periodic<UnaryOp::sin> {};
 template <>
-struct Quick<cos_unary, float> : Periodic<cos_unary> {};
+struct Quick<UnaryOp::cos, float> : Periodic<UnaryOp::cos> {};
 template <>
-struct Quick<tan_unary, float> : Periodic<tan_unary> {};
+struct Quick<UnaryOp::tan, float> : Periodic<UnaryOp::tan> {};
 
 template <>
-struct Quick<sin_unary, double> {
+struct Quick<UnaryOp::sin, double> {
   static constexpr double kLimit = static_cast<double>(kLargestAngle);
   NEEDLE_INLINE static double apply(double x) { return sin_of_moderate(x); }
   static double rare(double x) { return sin(x); }
 };
 template <>
-struct Quick<cos_unary, double> {
+struct Quick<UnaryOp::cos, double> {
   static constexpr double kLimit = static_cast<double>(kLargestAngle);
   NEEDLE_INLINE static double apply(double x) { return cos_of_moderate(x); }
   static double rare(double x) { return cos(x); }
 };
 
 template <>
-struct Quick<exp_unary, float> {
+struct Quick<UnaryOp::exp, float> {
   static constexpr float kLimit = kLargestPower;
   NEEDLE_INLINE static float apply(float x) { return exp_of_moderate(x); }
   NEEDLE_INLINE static float rare(float x) { return exp(x); }
 };
 template <>
-struct Quick<sigmoid_unary, float> {
+struct Quick<UnaryOp::sigmoid, float> {
   static constexpr float kLimit = kLargestPower;
   NEEDLE_INLINE static float apply(float x) { return sigmoid_by(x, exp_of_moderate(-abs(x))); }
   NEEDLE_INLINE static float rare(float x) { return sigmoid(x); }
 };
 
-template <class Op, class T>
-concept HasQuick = requires { Quick<Op, T>::kLimit; };
+template <auto op, class T>
+concept HasQuick = requires { Quick<op, T>::kLimit; };
 
 template <class T>
 bool has_larger(const T* x, int64_t n, T limit) {
@@ -69,12 +71,12 @@ bool has_larger(const T* x, int64_t n, T limit) {
 
 // The result's tile may be an input's own (in-place), never shifted against it: hence ivdep. The
 // input of a unary operation is a tile.
-template <class Op, class T, class Result>
+template <UnaryOp op, class T, class Result>
 void unary_tile(void* out, const Input* in, int64_t n) {
   Result* to = static_cast<Result*>(out);
   const T* x = static_cast<const T*>(in[0].at);
-  if constexpr (HasQuick<Op, T>) {
-    using Function = Quick<Op, T>;
+  if constexpr (HasQuick<op, T>) {
+    using Function = Quick<op, T>;
     if (has_larger(x, n, Function::kLimit)) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) to[i] = Function::rare(x[i]);
@@ -84,12 +86,13 @@ void unary_tile(void* out, const Input* in, int64_t n) {
     }
   } else {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) to[i] = as_result(Op::apply(x[i]), Result{});
+    for (int64_t i = 0; i < n; ++i) to[i] = as_result(Formula<op>::apply(x[i]), Result{});
   }
 }
 
-template <class Op, class T, class Result>
+template <BinaryOp op, class T, class Result>
 void binary_tile(void* out, const Input* in, int64_t n) {
+  using Op = Formula<op>;
   Result* to = static_cast<Result*>(out);
   const T* x = static_cast<const T*>(in[0].at);
   const T* y = static_cast<const T*>(in[1].at);
@@ -117,13 +120,13 @@ void ternary_tile(void* out, const Input* in, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = Op::apply(a[i], b[i], c[i]);
 }
 
-// Op2 of Op1(a, b) and c, or of c and Op1(a, b).
-template <class Op1, class Op2, bool kReversed>
+// op2 of op1(a, b) and c, or of c and op1(a, b).
+template <BinaryOp op1, BinaryOp op2, bool kReversed>
 struct PairOf {
   template <class T>
   NEEDLE_INLINE static T apply(T a, T b, T c) {
-    const T first = Op1::apply(a, b);
-    return kReversed ? Op2::apply(c, first) : Op2::apply(first, c);
+    const T first = Formula<op1>::apply(a, b);
+    return kReversed ? Formula<op2>::apply(c, first) : Formula<op2>::apply(first, c);
   }
 };
 
@@ -151,84 +154,57 @@ void clip_tile(void* out, const Input* in, int64_t n) {
   }
 }
 
-template <class Op1, class Op2, bool kReversed>
+template <BinaryOp op1, BinaryOp op2, bool kReversed>
 constexpr PairRow pair_row() {
-  using Op = PairOf<Op1, Op2, kReversed>;
+  using Op = PairOf<op1, op2, kReversed>;
   return {{ternary_tile<Op, float, float>, ternary_tile<Op, double, double>}};
 }
 
-template <ElementwiseKind kind, class T>
-using ResultOf = std::conditional_t<kind == ElementwiseKind::predicate, bool_t, T>;
-
-template <class T>
-constexpr bool is_real = std::is_same_v<T, float> || std::is_same_v<T, double>;
-
-template <class Op, ElementwiseKind kind, class T>
-constexpr OpFn unary_function() {
-  constexpr bool fits = kind != ElementwiseKind::floating || is_real<T>;
-  if constexpr (fits && requires(T x) { Op::apply(x); }) {
-    return unary_tile<Op, T, ResultOf<kind, T>>;
+// The loop of a formula for a compute type; nullptr where it has no meaning.
+template <auto op, class T>
+constexpr OpFn loop_of() {
+  constexpr ElementwiseKind kind = Formula<op>::kKind;
+  constexpr bool fits = kind != ElementwiseKind::floating || is_floating<T>;
+  using Result = std::conditional_t<kind == ElementwiseKind::predicate, bool_t, T>;
+  if constexpr (fits && requires(T x) { Formula<op>::apply(x); }) {
+    return unary_tile<op, T, Result>;
+  } else if constexpr (fits && requires(T x) { Formula<op>::apply(x, x); }) {
+    return binary_tile<op, T, Result>;
   } else {
     return nullptr;
   }
 }
 
-template <class Op, ElementwiseKind kind, class T>
-constexpr OpFn binary_function() {
-  constexpr bool fits = kind != ElementwiseKind::floating || is_real<T>;
-  if constexpr (fits && requires(T x) { Op::apply(x, x); }) {
-    return binary_tile<Op, T, ResultOf<kind, T>>;
-  } else {
-    return nullptr;
-  }
-}
-
-template <class Op, ElementwiseKind kind>
-constexpr OpRow unary_row() {
-  return {{unary_function<Op, kind, float>(), unary_function<Op, kind, double>(),
-           unary_function<Op, kind, int32_t>(), unary_function<Op, kind, int64_t>(),
-           unary_function<Op, kind, bool_t>()},
-          kind};
-}
-
-template <class Op, ElementwiseKind kind>
-constexpr OpRow binary_row() {
-  return {{binary_function<Op, kind, float>(), binary_function<Op, kind, double>(),
-           binary_function<Op, kind, int32_t>(), binary_function<Op, kind, int64_t>(),
-           binary_function<Op, kind, bool_t>()},
-          kind};
+template <auto op>
+constexpr OpRow row_of() {
+  return {{loop_of<op, float>(), loop_of<op, double>(), loop_of<op, int32_t>(),
+           loop_of<op, int64_t>(), loop_of<op, bool_t>()},
+          Formula<op>::kKind};
 }
 
 }  // namespace
 
 constexpr OpRow kUnary[] = {
-#define UNARY(name, kind, formula) unary_row<name##_unary, ElementwiseKind::kind>(),
-#define BINARY(name, kind, formula)
+#define UNARY(name, kind, formula) row_of<UnaryOp::name>(),
 #include "../../common/elementwise.def"
-#undef UNARY
-#undef BINARY
 };
 
 constexpr OpRow kBinary[] = {
-#define UNARY(name, kind, formula)
-#define BINARY(name, kind, formula) binary_row<name##_binary, ElementwiseKind::kind>(),
+#define BINARY(name, kind, formula) row_of<BinaryOp::name>(),
 #include "../../common/elementwise.def"
-#undef UNARY
-#undef BINARY
 };
 
 // By pair_number(), and kClipPair.
-#define PAIRS(op1)                                                                     \
-  pair_row<op1, add_binary, false>(), pair_row<op1, add_binary, true>(),               \
-      pair_row<op1, subtract_binary, false>(), pair_row<op1, subtract_binary, true>(), \
-      pair_row<op1, multiply_binary, false>(), pair_row<op1, multiply_binary, true>(), \
-      pair_row<op1, divide_binary, false>(), pair_row<op1, divide_binary, true>()
-constexpr PairRow kPair[] = {PAIRS(add_binary),
-                             PAIRS(subtract_binary),
-                             PAIRS(multiply_binary),
-                             PAIRS(divide_binary),
+#define PAIR(op1, op2) \
+  pair_row<BinaryOp::op1, BinaryOp::op2, false>(), pair_row<BinaryOp::op1, BinaryOp::op2, true>()
+#define PAIRS(op1) PAIR(op1, add), PAIR(op1, subtract), PAIR(op1, multiply), PAIR(op1, divide)
+constexpr PairRow kPair[] = {PAIRS(add),
+                             PAIRS(subtract),
+                             PAIRS(multiply),
+                             PAIRS(divide),
                              {{clip_tile<float>, clip_tile<double>}}};
 #undef PAIRS
+#undef PAIR
 
 constexpr OpFn kSelect[4] = {
     ternary_tile<Select, bool_t, uint8_t>, ternary_tile<Select, bool_t, uint16_t>,

@@ -51,7 +51,7 @@ struct Best {
 
 // NaN beats everything but an earlier NaN.
 template <class Op, class T>
-[[gnu::always_inline]] inline bool beats(T challenger, T best) {
+NEEDLE_INLINE bool beats(T challenger, T best) {
   return Op::is_better(challenger, best) | ((challenger != challenger) & (best == best));
 }
 

@@ -31,7 +31,7 @@ constexpr TermPair kProducts<3>[] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0,
 // Products kFirst to kLast of a step of k, added to tiles 0 to 3. With the first ones, the next
 // step of A, which follows in memory, comes from the second-level cache to the first.
 template <int kTerms, int kFirst, int kLast>
-[[gnu::always_inline]] inline void multiply_step(const bf16_t* a, const bf16_t* b) {
+NEEDLE_INLINE void multiply_step(const bf16_t* a, const bf16_t* b) {
   constexpr int64_t kRow = kStep * sizeof(bf16_t), kNext = kTerms * kPanelStep;
   constexpr int64_t kLines = kFirst == 0 ? kNext / kStep / (kLast + 1) : 0;  // with each product
 #pragma GCC unroll 6

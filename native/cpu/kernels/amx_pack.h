@@ -25,11 +25,11 @@ constexpr int kMostTerms = 3;
 using Terms = bf16_t* [kMostTerms];  // where each term of a tile goes
 
 #if defined(__AVX512F__)
-[[gnu::always_inline]] inline Bits smaller_of(Bits a, Bits b) {
+NEEDLE_INLINE Bits smaller_of(Bits a, Bits b) {
   return reinterpret_cast<Bits>(
       _mm512_min_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
-[[gnu::always_inline]] inline Bits larger_of(Bits a, Bits b) {
+NEEDLE_INLINE Bits larger_of(Bits a, Bits b) {
   return reinterpret_cast<Bits>(
       _mm512_max_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
@@ -40,7 +40,7 @@ using Terms = bf16_t* [kMostTerms];  // where each term of a tile goes
 struct Range {
   Bits low = ~Bits{}, high = {};
 
-  [[gnu::always_inline]] void add(Vec<float> x) {
+  NEEDLE_INLINE void add(Vec<float> x) {
     const Bits size = reinterpret_cast<Bits>(x) << 1;
     high = larger_of(high, size);
     low = smaller_of(low, size - 1);
@@ -69,7 +69,7 @@ inline Exponents exponents_of(const Range& range) {
 
 // Term t of each number, in the upper half, which is taken from it.
 template <int kTerms>
-[[gnu::always_inline]] inline Bits take_term(Vec<float>& x, int t) {
+NEEDLE_INLINE Bits take_term(Vec<float>& x, int t) {
   const Bits bits = reinterpret_cast<Bits>(x);
   if (t == 2) return bits;  // what is left of 24 bits
   const Bits term = (bits + 0x8000) & 0xffff0000;
@@ -79,8 +79,8 @@ template <int kTerms>
 
 // The terms of 16 pairs.
 template <int kTerms>
-[[gnu::always_inline]] inline void split_pairs(Vec<float> first, Vec<float> second, const Terms& to,
-                                               int64_t at, Range& range) {
+NEEDLE_INLINE void split_pairs(Vec<float> first, Vec<float> second, const Terms& to, int64_t at,
+                               Range& range) {
   range.add(first);
   range.add(second);
 #pragma GCC unroll 3
@@ -214,7 +214,7 @@ class Packer {
   }
 
   // 16 numbers of 16 bits.
-  [[gnu::always_inline]] static Bits widened_bits(const char* from) {
+  NEEDLE_INLINE static Bits widened_bits(const char* from) {
     typedef uint16_t Halves __attribute__((vector_size(32)));
     Halves halves;
     __builtin_memcpy(&halves, from, sizeof halves);

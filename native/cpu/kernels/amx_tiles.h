@@ -117,25 +117,25 @@ class TileConfiguration {
 
 // Instructions, as the intrinsics take literals only, not a template's numbers.
 template <int kTile>
-[[gnu::always_inline]] inline void tile_zero() {
+NEEDLE_INLINE void tile_zero() {
   asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
 }
 
 // Rows lie `stride` bytes apart.
 template <int kTile>
-[[gnu::always_inline]] inline void tile_load(const void* from, int64_t stride) {
+NEEDLE_INLINE void tile_load(const void* from, int64_t stride) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
 }
 
 template <int kTile>
-[[gnu::always_inline]] inline void tile_store(void* to, int64_t stride) {
+NEEDLE_INLINE void tile_store(void* to, int64_t stride) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
 }
 
 // sum (16 x 16 floats) += a (16 x 32) b (32 x 16), in 16 cycles. Row p of b holds pairs, k = 2 p
 // and 2 p + 1.
 template <int kSum, int kA, int kB>
-[[gnu::always_inline]] inline void tile_multiply() {
+NEEDLE_INLINE void tile_multiply() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
 }
 

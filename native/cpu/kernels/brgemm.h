@@ -101,11 +101,11 @@ void multiply_block(const PanelSum<T>& sum, int64_t row, int64_t col, T* c, int6
   constexpr int kGroup = 3;  // rows per pointer into A: x86 adds 0, 1 or 2 steps in an address
   constexpr int kGroups = (Rows + kGroup - 1) / kGroup;
   const Lanes<T> lanes(last);
-  const auto load_vec = [&](const T* from, int v) __attribute__((always_inline)) {
+  const auto load_vec = [&](const T* from, int v) NEEDLE_INLINE_LAMBDA {
     return IsMasked && v == Vecs - 1 ? lanes.load(from + v * kLanes<T>)
                                      : load(from + v * kLanes<T>);
   };
-  const auto ask_for_c = [&](int i) __attribute__((always_inline)) {
+  const auto ask_for_c = [&](int i) NEEDLE_INLINE_LAMBDA {
 #pragma GCC unroll 4
     for (int v = 0; v < Vecs; ++v) __builtin_prefetch(c + i * c_row + v * kLanes<T>, 1);
   };

@@ -18,7 +18,7 @@ constexpr int64_t kPacked = 1 << 13;          // weights worth one
 
 // What every lane's group of `Per` lanes has in its j-th.
 template <int Per, int J, class V, int... I>
-[[gnu::always_inline]] inline V spread_member(V v, std::integer_sequence<int, I...>) {
+NEEDLE_INLINE V spread_member(V v, std::integer_sequence<int, I...>) {
   if constexpr (Per == 1) {
     return v;
   } else {
@@ -29,7 +29,7 @@ template <int Per, int J, class V, int... I>
 
 // sums[j] += the j-th of each group in x, times w[j]
 template <class T, int Per, int J = 0>
-[[gnu::always_inline]] inline void add_members(Vec<T> x, const Vec<T>* w, Vec<T>* sums, int step) {
+NEEDLE_INLINE void add_members(Vec<T> x, const Vec<T>* w, Vec<T>* sums, int step) {
   const Vec<T> spread = spread_member<Per, J>(x, std::make_integer_sequence<int, kLanes<T>>{});
   sums[J * step] = multiply_add(spread, w[J], sums[J * step]);
   if constexpr (J + 1 < Per) add_members<T, Per, J + 1>(x, w, sums, step);
@@ -64,9 +64,8 @@ void pack_taps(T* to, const Filter<const T>& filter, const TapAxis (&axes)[kSpac
 // out[i][c] = sum over the list of a[i * in_step + group(c) + j] * b[j][c], j < Per, for i <
 // Outputs and Vecs vectors of c; b's rows are `channels` long.
 template <class T, int Per, int Outputs, int Vecs, class L>
-[[gnu::always_inline]] inline void add_vecs(const Panels<T>* list, int64_t count, int64_t in_step,
-                                            T* out, int64_t out_step, int64_t c, int64_t channels,
-                                            const L& lanes) {
+NEEDLE_INLINE void add_vecs(const Panels<T>* list, int64_t count, int64_t in_step, T* out,
+                            int64_t out_step, int64_t c, int64_t channels, const L& lanes) {
   Vec<T> acc[Outputs][Vecs] = {};
   for (int64_t p = 0; p < count; ++p) {
 #pragma GCC unroll 4

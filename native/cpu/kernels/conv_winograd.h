@@ -190,11 +190,11 @@ class WinogradConv {
                         cursor.w * out_.step[2] + col;
       const int64_t height = min_of(kTileSide, tiles_.height.out - cursor.h);
       const int64_t width = min_of(kTileSide, tiles_.width.out - cursor.w);
-      for_each_vec<float>(cols, [&](int64_t c, auto lanes) __attribute__((always_inline)) {
+      for_each_vec<float>(cols, [&](int64_t c, auto lanes) NEEDLE_INLINE_LAMBDA {
         Two columns[kSeenSide];
 #pragma GCC unroll 4
         for (int j = 0; j < kSeenSide; ++j) {
-          const auto sum = [&](int i) __attribute__((always_inline)) {
+          const auto sum = [&](int i) NEEDLE_INLINE_LAMBDA {
             return lanes.load(row + (i * kSeenSide + j) * sums.step + c);
           };
           columns[j] = output_transform(sum(0), sum(1), sum(2), sum(3));

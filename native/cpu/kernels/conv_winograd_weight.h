@@ -146,11 +146,11 @@ class WinogradWeight {
     for (int64_t r = 0; r < part.rows; ++r) {
       const float* const row = sums.data + r * sums.row;
       float* const to = filter.data + (part.row + r) * filter.in_step + part.col;
-      for_each_vec<float>(part.cols, [&](int64_t c, auto lanes) __attribute__((always_inline)) {
+      for_each_vec<float>(part.cols, [&](int64_t c, auto lanes) NEEDLE_INLINE_LAMBDA {
         Three columns[kSeenSide];
 #pragma GCC unroll 4
         for (int j = 0; j < kSeenSide; ++j) {
-          const auto sum = [&](int i) __attribute__((always_inline)) {
+          const auto sum = [&](int i) NEEDLE_INLINE_LAMBDA {
             return lanes.load(row + (i * kSeenSide + j) * sums.step + c);
           };
           columns[j] = filter_adjoint(sum(0), sum(1), sum(2), sum(3));

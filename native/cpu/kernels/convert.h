@@ -10,12 +10,11 @@
 #endif
 
 #include "../../common/dtype.h"
+#include "inline.h"
 
 namespace needle {
 namespace NEEDLE_ISA {
 namespace {
-
-#define NEEDLE_INLINE [[gnu::always_inline]] inline
 
 NEEDLE_INLINE uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
 NEEDLE_INLINE float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }

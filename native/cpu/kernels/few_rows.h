@@ -56,7 +56,7 @@ struct Count {
 
 // Calls body(first row, Count<rows>) for all rows, four, two or one at a time.
 template <class F>
-[[gnu::always_inline]] inline void for_row_groups(int64_t rows, F&& body) {
+NEEDLE_INLINE void for_row_groups(int64_t rows, F&& body) {
   int64_t i = 0;
   for (; i + 4 <= rows; i += 4) body(i, Count<4>{});
   for (; i + 2 <= rows; i += 2) body(i, Count<2>{});
@@ -64,7 +64,7 @@ template <class F>
 }
 
 template <class T>
-[[gnu::always_inline]] inline T sum_of_lanes(Vec<T> v) {
+NEEDLE_INLINE T sum_of_lanes(Vec<T> v) {
   T lanes[kLanes<T>];
   store(lanes, v);
   for (int half = kLanes<T> / 2; half > 0; half /= 2) {
@@ -138,7 +138,7 @@ template <int Rows, int Depth, class T, class E>
 #pragma GCC unroll 4
     for (int r = 0; r < Depth; ++r) factors[i][r] = splat(x[i * x_step + r]);
   }
-  const auto add = [&](int64_t j) __attribute__((always_inline)) {
+  const auto add = [&](int64_t j) NEEDLE_INLINE_LAMBDA {
     Vec<T> w[Depth];
 #pragma GCC unroll 4
     for (int r = 0; r < Depth; ++r) w[r] = widened(y + r * y_step + j);

@@ -15,8 +15,6 @@
 #include "stream.h"
 #include "tile.h"
 
-#define NEEDLE_INLINE_LAMBDA __attribute__((always_inline))
-
 namespace needle {
 namespace NEEDLE_ISA {
 

@@ -87,7 +87,7 @@ class Positions {
   }
 
   // The byte offset of an index, whatever it is: what is outside means place 0.
-  [[gnu::always_inline]] static int64_t offset_of(int64_t value, int64_t size, int64_t stride) {
+  NEEDLE_INLINE static int64_t offset_of(int64_t value, int64_t size, int64_t stride) {
     const int64_t place = value + (size & -(value < 0));
     const bool is_inside = static_cast<uint64_t>(place) < static_cast<uint64_t>(size);
     return (place * stride) & -int64_t{is_inside};
@@ -101,14 +101,14 @@ class Positions {
       for (int64_t i = 0; i < all.size; ++i) offsets[i] += offset;
       return;
     }
-    with_line(all, [=](Line line) __attribute__((always_inline)) {
+    with_line(all, [=](Line line) NEEDLE_INLINE_LAMBDA {
       for (int64_t i = 0; i < line.size; ++i) offsets[i] += offset_of(line[i], size, stride);
     });
   }
 
   static bool any_outside(Line all, int64_t size) {
     bool found = false;
-    with_line(all, [&found, size](Line line) __attribute__((always_inline)) {
+    with_line(all, [&found, size](Line line) NEEDLE_INLINE_LAMBDA {
       int64_t outside = 0;
       for (int64_t i = 0; i < line.size; ++i) outside |= is_outside(line[i], size) ? 1 : 0;
       found = outside != 0;
@@ -171,12 +171,12 @@ void with_item_size(int size, F&& body) {
 // What is done with each element that meets its place: To is written, From is read.
 template <class E>
 struct Assign {
-  [[gnu::always_inline]] static void apply(E* to, const E* from) { *to = *from; }
+  NEEDLE_INLINE static void apply(E* to, const E* from) { *to = *from; }
 };
 
 template <class E>
 struct Add {
-  [[gnu::always_inline]] static void apply(E* to, const E* from) {
+  NEEDLE_INLINE static void apply(E* to, const E* from) {
     if constexpr (is_same<E, bool_t>) {
       to->byte |= from->byte;
     } else {
@@ -187,8 +187,8 @@ struct Add {
 };
 
 template <class E, class Action>
-[[gnu::always_inline]] inline void apply_run(char* to, int64_t to_stride, const char* from,
-                                             int64_t from_stride, int64_t n) {
+NEEDLE_INLINE void apply_run(char* to, int64_t to_stride, const char* from, int64_t from_stride,
+                             int64_t n) {
   constexpr int64_t kSize = sizeof(E);
   if (to_stride == kSize && from_stride == kSize) {
     E* const x = reinterpret_cast<E*>(to);

@@ -71,10 +71,10 @@ using Compute = typename ComputeOf<E>::type;
 
 // How a value of an element type is held while computing.
 template <class T>
-[[gnu::always_inline]] inline T held(T x) {
+NEEDLE_INLINE T held(T x) {
   return x;
 }
-[[gnu::always_inline]] inline uint8_t held(bool_t x) { return x.byte; }
+NEEDLE_INLINE uint8_t held(bool_t x) { return x.byte; }
 
 // The compute type in which sums and products wrap around.
 template <class T>

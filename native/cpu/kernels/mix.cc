@@ -67,8 +67,8 @@ class SparseMatrix {
 
 // to = (or, if it has a beginning, +=) the sum of kCount weighted rows, added in order; n elements.
 template <int kCount, bool kAdds, class T>
-[[gnu::always_inline]] inline void add_rows(T* __restrict to, const T* from, int64_t step,
-                                            const int64_t* places, const T* weights, int64_t n) {
+NEEDLE_INLINE void add_rows(T* __restrict to, const T* from, int64_t step, const int64_t* places,
+                            const T* weights, int64_t n) {
   const T* row[kCount];
   T weight[kCount];
   for (int k = 0; k < kCount; ++k) {
@@ -85,9 +85,8 @@ template <int kCount, bool kAdds, class T>
 }
 
 template <bool kAdds, class T>
-[[gnu::always_inline]] inline void add_some(T* to, const T* from, int64_t step,
-                                            const int64_t* places, const T* weights, int64_t count,
-                                            int64_t n) {
+NEEDLE_INLINE void add_some(T* to, const T* from, int64_t step, const int64_t* places,
+                            const T* weights, int64_t count, int64_t n) {
   switch (count) {
     case 1: return add_rows<1, kAdds>(to, from, step, places, weights, n);
     case 2: return add_rows<2, kAdds>(to, from, step, places, weights, n);
@@ -99,8 +98,8 @@ template <bool kAdds, class T>
 // n elements, side by side, of row j of the result; places of a lie `step` elements apart. Up to
 // four entries are one pass: linear interpolation has two, and its gradient at twice the size four.
 template <class T>
-[[gnu::always_inline]] inline void mix_run(const SparseMatrix<T>& m, int64_t j, T* to,
-                                           const T* from, int64_t step, int64_t n) {
+NEEDLE_INLINE void mix_run(const SparseMatrix<T>& m, int64_t j, T* to, const T* from, int64_t step,
+                           int64_t n) {
   constexpr int64_t kAtOnce = 4;
   const int64_t first = m.first(j), count = m.count(j);
   const int64_t* const places = m.places() + first;

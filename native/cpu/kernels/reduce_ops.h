@@ -24,7 +24,7 @@ struct Sum {
     return 0;
   }
   template <class T>
-  [[gnu::always_inline]] static T apply(T a, T b) {
+  NEEDLE_INLINE static T apply(T a, T b) {
     return static_cast<T>(a + b);
   }
 };
@@ -37,7 +37,7 @@ struct Prod {
     return 1;
   }
   template <class T>
-  [[gnu::always_inline]] static T apply(T a, T b) {
+  NEEDLE_INLINE static T apply(T a, T b) {
     return static_cast<T>(a * b);
   }
 };
@@ -52,15 +52,15 @@ struct Max {
     return std::numeric_limits<T>::lowest();
   }
   template <class T>
-  [[gnu::always_inline]] static auto is_better(T a, T b) {
+  NEEDLE_INLINE static auto is_better(T a, T b) {
     return a > b;
   }
   template <class T>
-  [[gnu::always_inline]] static T better_of(T a, T b) {  // b where they do not compare
+  NEEDLE_INLINE static T better_of(T a, T b) {  // b where they do not compare
     return larger_of(a, b);
   }
   template <class T>
-  [[gnu::always_inline]] static T apply(T a, T b) {
+  NEEDLE_INLINE static T apply(T a, T b) {
     const T larger = better_of(b, a);
     return b != b ? b : larger;
   }
@@ -75,15 +75,15 @@ struct Min {
     return std::numeric_limits<T>::max();
   }
   template <class T>
-  [[gnu::always_inline]] static auto is_better(T a, T b) {
+  NEEDLE_INLINE static auto is_better(T a, T b) {
     return a < b;
   }
   template <class T>
-  [[gnu::always_inline]] static T better_of(T a, T b) {  // b where they do not compare
+  NEEDLE_INLINE static T better_of(T a, T b) {  // b where they do not compare
     return smaller_of(a, b);
   }
   template <class T>
-  [[gnu::always_inline]] static T apply(T a, T b) {
+  NEEDLE_INLINE static T apply(T a, T b) {
     const T smaller = better_of(b, a);
     return b != b ? b : smaller;
   }
@@ -94,18 +94,18 @@ constexpr int64_t kBlock = 1024;
 
 // v's lanes from `First` on, `sizeof...(I)` of them.
 template <int First, class V, int... I>
-[[gnu::always_inline]] inline auto lanes_from(V v, std::integer_sequence<int, I...>) {
+NEEDLE_INLINE auto lanes_from(V v, std::integer_sequence<int, I...>) {
   return __builtin_shufflevector(v, v, (First + I)...);
 }
 
 template <int By, class V, int... I>
-[[gnu::always_inline]] inline V rotated(V v, std::integer_sequence<int, I...>) {
+NEEDLE_INLINE V rotated(V v, std::integer_sequence<int, I...>) {
   return __builtin_shufflevector(v, v, ((By + I) % static_cast<int>(sizeof...(I)))...);
 }
 
 // The lanes of a vector meet in a tree: lane i and lane i + half, then again in the lower half.
 template <class Op, class T, int Lanes, class V>
-[[gnu::always_inline]] inline T reduce_lanes(V v) {
+NEEDLE_INLINE T reduce_lanes(V v) {
   if constexpr (Lanes == 1) {
     return v[0];
   } else if constexpr (Lanes * sizeof(T) > 16) {
@@ -124,14 +124,14 @@ template <class Op, class T, int Lanes, class V>
 template <class Op>
 struct OfNumbers {
   template <class T>
-  [[gnu::always_inline]] static T apply(T a, T b) {
+  NEEDLE_INLINE static T apply(T a, T b) {
     return Op::better_of(b, a);
   }
 };
 
 // The same for vectors, and then for the lanes of the last one.
 template <class Op, class T, int kVecs>
-[[gnu::always_inline]] inline T meet(Vec<T> (&acc)[kVecs]) {
+NEEDLE_INLINE T meet(Vec<T> (&acc)[kVecs]) {
 #pragma GCC unroll 4
   for (int half = kVecs / 2; half > 0; half /= 2) {
 #pragma GCC unroll 8
@@ -150,8 +150,8 @@ template <class Op, class T, int kVecs>
 template <class T>
 struct Elements {
   const T* x;
-  [[gnu::always_inline]] Vec<T> whole(int64_t i) const { return load(x + i); }
-  [[gnu::always_inline]] Vec<T> first(int64_t i, int64_t n, Vec<T> others) const {
+  NEEDLE_INLINE Vec<T> whole(int64_t i) const { return load(x + i); }
+  NEEDLE_INLINE Vec<T> first(int64_t i, int64_t n, Vec<T> others) const {
     __builtin_memcpy(&others, x + i, static_cast<size_t>(n) * sizeof(T));
     return others;
   }
@@ -161,8 +161,8 @@ struct Elements {
 template <class T>
 struct Products {
   const T *a, *b;
-  [[gnu::always_inline]] Vec<T> whole(int64_t i) const { return load(a + i) * load(b + i); }
-  [[gnu::always_inline]] Vec<T> first(int64_t i, int64_t n, Vec<T> others) const {
+  NEEDLE_INLINE Vec<T> whole(int64_t i) const { return load(a + i) * load(b + i); }
+  NEEDLE_INLINE Vec<T> first(int64_t i, int64_t n, Vec<T> others) const {
     for (int64_t k = 0; k < n; ++k) others[k] = a[i + k] * b[i + k];
     return others;
   }
@@ -171,7 +171,7 @@ struct Products {
 // Reduces n <= kBlock elements. Element i goes to lane i % (256 bytes), then the lanes meet in a
 // tree: the order of operations is the same on every instruction set.
 template <class Op, class T, class From>
-[[gnu::always_inline]] inline T reduce_run(const From& from, int64_t n) {
+NEEDLE_INLINE T reduce_run(const From& from, int64_t n) {
   constexpr int kVecs = 256 / kVecBytes, kWidth = kVecs * kLanes<T>;
   const Vec<T> identity = splat(Op::template identity<T>());
   Vec<T> acc[kVecs];
@@ -199,7 +199,7 @@ template <class Op, class T>
 // The largest or smallest of n floats, in two thirds of the time that reduce_run takes, in the same
 // order: the vectors of a pair are looked at for NaN together.
 template <class Op, class T>
-[[gnu::always_inline]] inline T best_of_many(const T* x, int64_t n) {
+NEEDLE_INLINE T best_of_many(const T* x, int64_t n) {
   using Best = OfNumbers<Op>;
   constexpr int kVecs = 256 / kVecBytes, kWidth = kVecs * kLanes<T>;
   const Elements<T> from{x};

@@ -3,14 +3,15 @@
 
 #include <cstdint>
 
+#include "inline.h"
+
 namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
 // to[k * to_step + i] = row i's element k, for a block of 16 bytes by as many rows.
 template <class T>
-[[gnu::always_inline]] inline void transpose_block(T* to, int64_t to_step, const char* from,
-                                                   int64_t row_stride) {
+NEEDLE_INLINE void transpose_block(T* to, int64_t to_step, const char* from, int64_t row_stride) {
   typedef T V __attribute__((vector_size(16)));
   constexpr int kSide = 16 / sizeof(T);
   static_assert(kSide == 4 || kSide == 2);

@@ -10,6 +10,8 @@
 #include <arm_neon.h>
 #endif
 
+#include "inline.h"
+
 namespace needle {
 namespace NEEDLE_ISA {
 namespace {
@@ -33,50 +35,47 @@ template <class T>
 constexpr int kLanes = kVecBytes / static_cast<int>(sizeof(T));
 
 template <class T>
-[[gnu::always_inline]] inline Vec<T> load(const T* p) {
+NEEDLE_INLINE Vec<T> load(const T* p) {
   Vec<T> v;
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
 
 template <class T>
-[[gnu::always_inline]] inline void store(T* p, Vec<T> v) {
+NEEDLE_INLINE void store(T* p, Vec<T> v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
 template <class T>
-[[gnu::always_inline]] inline Vec<T> splat(T x) {
+NEEDLE_INLINE Vec<T> splat(T x) {
   return x - Vec<T>{};  // exact for every x, and one broadcast
 }
 
 // a * b + c, fused where the instruction set can (integers wrap).
 template <class V>
-[[gnu::always_inline]] inline V multiply_add(V a, V b, V c) {
+NEEDLE_INLINE V multiply_add(V a, V b, V c) {
   return a * b + c;
 }
 
 #if defined(__AVX512F__)
-[[gnu::always_inline]] inline Vec<float> multiply_add(Vec<float> a, Vec<float> b, Vec<float> c) {
+NEEDLE_INLINE Vec<float> multiply_add(Vec<float> a, Vec<float> b, Vec<float> c) {
   return _mm512_fmadd_ps(a, b, c);
 }
-[[gnu::always_inline]] inline Vec<double> multiply_add(Vec<double> a, Vec<double> b,
-                                                       Vec<double> c) {
+NEEDLE_INLINE Vec<double> multiply_add(Vec<double> a, Vec<double> b, Vec<double> c) {
   return _mm512_fmadd_pd(a, b, c);
 }
 #elif defined(__AVX2__)
-[[gnu::always_inline]] inline Vec<float> multiply_add(Vec<float> a, Vec<float> b, Vec<float> c) {
+NEEDLE_INLINE Vec<float> multiply_add(Vec<float> a, Vec<float> b, Vec<float> c) {
   return _mm256_fmadd_ps(a, b, c);
 }
-[[gnu::always_inline]] inline Vec<double> multiply_add(Vec<double> a, Vec<double> b,
-                                                       Vec<double> c) {
+NEEDLE_INLINE Vec<double> multiply_add(Vec<double> a, Vec<double> b, Vec<double> c) {
   return _mm256_fmadd_pd(a, b, c);
 }
 #elif defined(__ARM_NEON)
-[[gnu::always_inline]] inline Vec<float> multiply_add(Vec<float> a, Vec<float> b, Vec<float> c) {
+NEEDLE_INLINE Vec<float> multiply_add(Vec<float> a, Vec<float> b, Vec<float> c) {
   return vfmaq_f32(c, a, b);
 }
-[[gnu::always_inline]] inline Vec<double> multiply_add(Vec<double> a, Vec<double> b,
-                                                       Vec<double> c) {
+NEEDLE_INLINE Vec<double> multiply_add(Vec<double> a, Vec<double> b, Vec<double> c) {
   return vfmaq_f64(c, a, b);
 }
 #endif
@@ -84,28 +83,28 @@ template <class V>
 // splat and multiply_add for the lower half of the lanes; what is in the others is not said. Cores
 // whose units are half as wide as a vector (Zen 4) need half the time.
 template <class T>
-[[gnu::always_inline]] inline Vec<T> splat_low(T x) {
+NEEDLE_INLINE Vec<T> splat_low(T x) {
   return splat(x);
 }
 template <class V>
-[[gnu::always_inline]] inline V multiply_add_low(V a, V b, V c) {
+NEEDLE_INLINE V multiply_add_low(V a, V b, V c) {
   return multiply_add(a, b, c);
 }
 
 #if defined(__AVX512F__)
 template <>
-[[gnu::always_inline]] inline Vec<float> splat_low(float x) {
+NEEDLE_INLINE Vec<float> splat_low(float x) {
   return _mm512_castps256_ps512(_mm256_set1_ps(x));
 }
 template <>
-[[gnu::always_inline]] inline Vec<double> splat_low(double x) {
+NEEDLE_INLINE Vec<double> splat_low(double x) {
   return _mm512_castpd256_pd512(_mm256_set1_pd(x));
 }
-[[gnu::always_inline]] inline __m512 multiply_add_low(__m512 a, __m512 b, __m512 c) {
+NEEDLE_INLINE __m512 multiply_add_low(__m512 a, __m512 b, __m512 c) {
   return _mm512_castps256_ps512(_mm256_fmadd_ps(
       _mm512_castps512_ps256(a), _mm512_castps512_ps256(b), _mm512_castps512_ps256(c)));
 }
-[[gnu::always_inline]] inline __m512d multiply_add_low(__m512d a, __m512d b, __m512d c) {
+NEEDLE_INLINE __m512d multiply_add_low(__m512d a, __m512d b, __m512d c) {
   return _mm512_castpd256_pd512(_mm256_fmadd_pd(
       _mm512_castpd512_pd256(a), _mm512_castpd512_pd256(b), _mm512_castpd512_pd256(c)));
 }
@@ -113,30 +112,30 @@ template <>
 
 // a > b ? a : b and a < b ? a : b, of scalars and vectors: b where they do not compare.
 template <class V>
-[[gnu::always_inline]] inline V larger_of(V a, V b) {
+NEEDLE_INLINE V larger_of(V a, V b) {
   return a > b ? a : b;
 }
 template <class V>
-[[gnu::always_inline]] inline V smaller_of(V a, V b) {
+NEEDLE_INLINE V smaller_of(V a, V b) {
   return a < b ? a : b;
 }
 #if defined(__AVX2__)  // one instruction, where compilers make two
 #if defined(__AVX512F__)
-[[gnu::always_inline]] inline __m512 larger_of(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
-[[gnu::always_inline]] inline __m512 smaller_of(__m512 a, __m512 b) { return _mm512_min_ps(a, b); }
+NEEDLE_INLINE __m512 larger_of(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
+NEEDLE_INLINE __m512 smaller_of(__m512 a, __m512 b) { return _mm512_min_ps(a, b); }
 #endif
-[[gnu::always_inline]] inline __m256 larger_of(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
-[[gnu::always_inline]] inline __m256 smaller_of(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
-[[gnu::always_inline]] inline __m128 larger_of(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
-[[gnu::always_inline]] inline __m128 smaller_of(__m128 a, __m128 b) { return _mm_min_ps(a, b); }
+NEEDLE_INLINE __m256 larger_of(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
+NEEDLE_INLINE __m256 smaller_of(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
+NEEDLE_INLINE __m128 larger_of(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
+NEEDLE_INLINE __m128 smaller_of(__m128 a, __m128 b) { return _mm_min_ps(a, b); }
 #endif
 
 // Notes whether there is a NaN in the vectors that it is shown, two at a time.
 template <class T>
 class NanWatch {
  public:
-  [[gnu::always_inline]] void look(Vec<T> a, Vec<T> b) { seen_ |= (a != a) | (b != b); }
-  [[gnu::always_inline]] bool found() const {
+  NEEDLE_INLINE void look(Vec<T> a, Vec<T> b) { seen_ |= (a != a) | (b != b); }
+  NEEDLE_INLINE bool found() const {
     bool any = false;
     for (int i = 0; i < kLanes<T>; ++i) any |= seen_[i] != 0;
     return any;
@@ -150,10 +149,10 @@ class NanWatch {
 template <>
 class NanWatch<float> {
  public:
-  [[gnu::always_inline]] void look(Vec<float> a, Vec<float> b) {
+  NEEDLE_INLINE void look(Vec<float> a, Vec<float> b) {
     seen_ |= _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
   }
-  [[gnu::always_inline]] bool found() const { return seen_ != 0; }
+  NEEDLE_INLINE bool found() const { return seen_ != 0; }
 
  private:
   __mmask16 seen_ = 0;
@@ -162,10 +161,10 @@ class NanWatch<float> {
 template <>
 class NanWatch<float> {
  public:
-  [[gnu::always_inline]] void look(Vec<float> a, Vec<float> b) {
+  NEEDLE_INLINE void look(Vec<float> a, Vec<float> b) {
     seen_ = _mm256_or_ps(seen_, _mm256_cmp_ps(a, b, _CMP_UNORD_Q));
   }
-  [[gnu::always_inline]] bool found() const { return _mm256_movemask_ps(seen_) != 0; }
+  NEEDLE_INLINE bool found() const { return _mm256_movemask_ps(seen_) != 0; }
 
  private:
   Vec<float> seen_ = {};
@@ -183,7 +182,7 @@ class Lanes {
  public:
   explicit Lanes(int n) : mask_(static_cast<uint16_t>((1u << n) - 1)) {}
 
-  [[gnu::always_inline]] Vec<T> load(const T* p) const {
+  NEEDLE_INLINE Vec<T> load(const T* p) const {
     if constexpr (sizeof(T) == 4) {
       return reinterpret_cast<Vec<T>>(_mm512_maskz_loadu_epi32(mask_, p));
     } else {
@@ -191,7 +190,7 @@ class Lanes {
     }
   }
 
-  [[gnu::always_inline]] void store(T* p, Vec<T> v) const {
+  NEEDLE_INLINE void store(T* p, Vec<T> v) const {
     if constexpr (sizeof(T) == 4) {
       _mm512_mask_storeu_epi32(p, mask_, reinterpret_cast<__m512i>(v));
     } else {
@@ -199,7 +198,7 @@ class Lanes {
     }
   }
 
-  [[gnu::always_inline]] Vec<float> merge(Vec<float> v, Vec<float> others) const {
+  NEEDLE_INLINE Vec<float> merge(Vec<float> v, Vec<float> others) const {
     return _mm512_mask_blend_ps(mask_, others, v);
   }
 
@@ -218,15 +217,15 @@ class Lanes {
     mask_ = _mm256_cmpgt_epi32(_mm256_set1_epi32(n * kWords), position);
   }
 
-  [[gnu::always_inline]] Vec<T> load(const T* p) const {
+  NEEDLE_INLINE Vec<T> load(const T* p) const {
     return reinterpret_cast<Vec<T>>(_mm256_maskload_epi32(reinterpret_cast<const int*>(p), mask_));
   }
 
-  [[gnu::always_inline]] void store(T* p, Vec<T> v) const {
+  NEEDLE_INLINE void store(T* p, Vec<T> v) const {
     _mm256_maskstore_epi32(reinterpret_cast<int*>(p), mask_, reinterpret_cast<__m256i>(v));
   }
 
-  [[gnu::always_inline]] Vec<float> merge(Vec<float> v, Vec<float> others) const {
+  NEEDLE_INLINE Vec<float> merge(Vec<float> v, Vec<float> others) const {
     return _mm256_blendv_ps(others, v, reinterpret_cast<__m256>(mask_));
   }
 
@@ -241,7 +240,7 @@ class Lanes {
  public:
   explicit Lanes(int n) : n_(n) {}
 
-  [[gnu::always_inline]] Vec<T> load(const T* p) const {
+  NEEDLE_INLINE Vec<T> load(const T* p) const {
     Vec<T> v = {};
     for (int i = 0; i < kLanes<T>; ++i) {
       if (i < n_) v[i] = p[i];
@@ -249,13 +248,13 @@ class Lanes {
     return v;
   }
 
-  [[gnu::always_inline]] void store(T* p, Vec<T> v) const {
+  NEEDLE_INLINE void store(T* p, Vec<T> v) const {
     for (int i = 0; i < kLanes<T>; ++i) {
       if (i < n_) p[i] = v[i];
     }
   }
 
-  [[gnu::always_inline]] Vec<T> merge(Vec<T> v, Vec<T> others) const {
+  NEEDLE_INLINE Vec<T> merge(Vec<T> v, Vec<T> others) const {
     for (int i = 0; i < kLanes<T>; ++i) others[i] = i < n_ ? v[i] : others[i];
     return others;
   }
@@ -268,14 +267,14 @@ class Lanes {
 // Loads and stores of whole vectors, with the interface of Lanes.
 template <class T>
 struct WholeVec {
-  [[gnu::always_inline]] Vec<T> load(const T* p) const { return needle::NEEDLE_ISA::load(p); }
-  [[gnu::always_inline]] void store(T* p, Vec<T> v) const { needle::NEEDLE_ISA::store(p, v); }
-  [[gnu::always_inline]] Vec<T> merge(Vec<T> v, Vec<T>) const { return v; }
+  NEEDLE_INLINE Vec<T> load(const T* p) const { return needle::NEEDLE_ISA::load(p); }
+  NEEDLE_INLINE void store(T* p, Vec<T> v) const { needle::NEEDLE_ISA::store(p, v); }
+  NEEDLE_INLINE Vec<T> merge(Vec<T> v, Vec<T>) const { return v; }
 };
 
 // Calls body(j, lanes) for the vectors that cover [0, n): whole ones, then what is left.
 template <class T, class F>
-[[gnu::always_inline]] inline void for_each_vec(int64_t n, const F& body) {
+NEEDLE_INLINE void for_each_vec(int64_t n, const F& body) {
   int64_t j = 0;
   for (; j + kLanes<T> <= n; j += kLanes<T>) body(j, WholeVec<T>{});
   if (j < n) body(j, Lanes<T>(static_cast<int>(n - j)));

@@ -11,36 +11,36 @@ namespace {
 
 // kLanes<T> stored elements from p on, as Ts: exact.
 template <class T>
-[[gnu::always_inline]] inline Vec<T> widened(const T* p) {
+NEEDLE_INLINE Vec<T> widened(const T* p) {
   return load(p);
 }
 #if defined(__AVX512F__)
-[[gnu::always_inline]] inline Vec<float> widened(const bf16_t* p) {
+NEEDLE_INLINE Vec<float> widened(const bf16_t* p) {
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
-[[gnu::always_inline]] inline Vec<float> widened(const int8_t* p) {
+NEEDLE_INLINE Vec<float> widened(const int8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
 }
 #elif defined(__AVX2__)
-[[gnu::always_inline]] inline Vec<float> widened(const bf16_t* p) {
+NEEDLE_INLINE Vec<float> widened(const bf16_t* p) {
   const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
-[[gnu::always_inline]] inline Vec<float> widened(const int8_t* p) {
+NEEDLE_INLINE Vec<float> widened(const int8_t* p) {
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
 }
 #else
 template <class E>
-[[gnu::always_inline]] inline Vec<float> widened_one_by_one(const E* p) {
+NEEDLE_INLINE Vec<float> widened_one_by_one(const E* p) {
   Vec<float> v;
   for (int i = 0; i < kLanes<float>; ++i) v[i] = cast<float>(p[i]);
   return v;
 }
-[[gnu::always_inline]] inline Vec<float> widened(const bf16_t* p) { return widened_one_by_one(p); }
-[[gnu::always_inline]] inline Vec<float> widened(const int8_t* p) { return widened_one_by_one(p); }
+NEEDLE_INLINE Vec<float> widened(const bf16_t* p) { return widened_one_by_one(p); }
+NEEDLE_INLINE Vec<float> widened(const int8_t* p) { return widened_one_by_one(p); }
 #endif
 
 // Calls body(Tag<E>) if a line of this dtype and stride (in bytes) is made of Es that `widened`

@@ -41,27 +41,25 @@ struct Two {
 };
 
 // B^T d
-[[gnu::always_inline]] inline Four input_transform(Floats a, Floats b, Floats c, Floats d) {
+NEEDLE_INLINE Four input_transform(Floats a, Floats b, Floats c, Floats d) {
   return {{a - c, b + c, c - b, b - d}};
 }
 // G g
-[[gnu::always_inline]] inline Four filter_transform(Floats a, Floats b, Floats c) {
+NEEDLE_INLINE Four filter_transform(Floats a, Floats b, Floats c) {
   const Floats even = (a + c) * 0.5f, odd = b * 0.5f;
   return {{a, even + odd, even - odd, c}};
 }
 // G^T u
-[[gnu::always_inline]] inline Three filter_adjoint(Floats a, Floats b, Floats c, Floats d) {
+NEEDLE_INLINE Three filter_adjoint(Floats a, Floats b, Floats c, Floats d) {
   const Floats even = (b + c) * 0.5f, odd = (b - c) * 0.5f;
   return {{a + even, odd, even + d}};
 }
 // A^T m
-[[gnu::always_inline]] inline Two output_transform(Floats a, Floats b, Floats c, Floats d) {
+NEEDLE_INLINE Two output_transform(Floats a, Floats b, Floats c, Floats d) {
   return {{a + b + c, b - c - d}};
 }
 // A y
-[[gnu::always_inline]] inline Four output_adjoint(Floats a, Floats b) {
-  return {{a, a + b, a - b, -b}};
-}
+NEEDLE_INLINE Four output_adjoint(Floats a, Floats b) { return {{a, a + b, a - b, -b}}; }
 
 // An axis of the images: output q sees the inputs from q - padding on.
 struct WinogradAxis {
@@ -161,8 +159,8 @@ struct Square {
 };
 
 // Writes row i of a transformed tile, for the channels of one vector.
-[[gnu::always_inline]] inline void store_line(const Places& to, int64_t t, int i, int64_t channel,
-                                              const Four& line) {
+NEEDLE_INLINE void store_line(const Places& to, int64_t t, int i, int64_t channel,
+                              const Four& line) {
   float* const at = to.data + t * to.row + channel;
 #pragma GCC unroll 4
   for (int j = 0; j < kSeenSide; ++j) store(at + (i * kSeenSide + j) * to.step, line.at[j]);
@@ -176,7 +174,7 @@ inline void transform_inputs(const Places& to, const Image<const float>& image,
   for (int64_t t = 0; t < range.count; ++t, cursor.next()) {
     const Square<kSeenSide> d(image, cursor.image, cursor.h - height.padding,
                               cursor.w - width.padding, height.in, width.in, zeros);
-    for_each_vec<float>(image.channels, [&](int64_t c, auto lanes) __attribute__((always_inline)) {
+    for_each_vec<float>(image.channels, [&](int64_t c, auto lanes) NEEDLE_INLINE_LAMBDA {
       Four columns[kSeenSide];
 #pragma GCC unroll 4
       for (int j = 0; j < kSeenSide; ++j) {
@@ -200,7 +198,7 @@ inline void transform_gradients(const Places& to, const Image<const float>& imag
   for (int64_t t = 0; t < range.count; ++t, cursor.next()) {
     const Square<kTileSide> y(image, cursor.image, cursor.h, cursor.w, range.tiles.height.out,
                               range.tiles.width.out, zeros);
-    for_each_vec<float>(image.channels, [&](int64_t c, auto lanes) __attribute__((always_inline)) {
+    for_each_vec<float>(image.channels, [&](int64_t c, auto lanes) NEEDLE_INLINE_LAMBDA {
       const Four left = output_adjoint(lanes.load(y.at[0][0] + c), lanes.load(y.at[1][0] + c));
       const Four right = output_adjoint(lanes.load(y.at[0][1] + c), lanes.load(y.at[1][1] + c));
 #pragma GCC unroll 4

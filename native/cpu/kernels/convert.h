@@ -16,6 +16,13 @@ namespace needle {
 namespace NEEDLE_ISA {
 namespace {
 
+template <class A, class B>
+constexpr bool is_same = std::is_same_v<A, B>;
+template <class T>
+constexpr bool is_floating = is_same<T, float> || is_same<T, double>;
+template <class T>
+constexpr bool is_half = is_same<T, f16_t> || is_same<T, bf16_t>;
+
 NEEDLE_INLINE uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
 NEEDLE_INLINE float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
@@ -81,11 +88,6 @@ NEEDLE_INLINE float round_to_odd(double x) {
   return back == x || x != x ? nearest : float_of(odd);
 }
 
-template <class T>
-constexpr bool is_floating = std::is_same_v<T, float> || std::is_same_v<T, double>;
-template <class T>
-constexpr bool is_half = std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>;
-
 // Floats outside Int's range, and NaN, become its lowest value before the conversion.
 template <class Int, class Float>
 NEEDLE_INLINE Int truncate(Float x) {
@@ -95,15 +97,15 @@ NEEDLE_INLINE Int truncate(Float x) {
 
 template <class To, class From>
 NEEDLE_INLINE To cast(From x) {
-  if constexpr (std::is_same_v<To, From>) {
+  if constexpr (is_same<To, From>) {
     return x;
-  } else if constexpr (std::is_same_v<From, bool_t>) {
+  } else if constexpr (is_same<From, bool_t>) {
     return cast<To>(x.byte);
   } else if constexpr (is_half<From>) {
     return cast<To>(widen(x));
-  } else if constexpr (std::is_same_v<To, bool_t>) {
+  } else if constexpr (is_same<To, bool_t>) {
     return {static_cast<uint8_t>(x != 0)};
-  } else if constexpr (std::is_same_v<To, f16_t> && std::is_same_v<From, double>) {
+  } else if constexpr (is_same<To, f16_t> && is_same<From, double>) {
     return narrow<f16_t>(round_to_odd(x));
   } else if constexpr (is_half<To>) {
     return narrow<To>(static_cast<float>(x));

@@ -21,7 +21,7 @@ using Ints = Vec<int32_t>;
 using Bits = Vec<uint32_t>;
 
 template <class F>
-concept Single = std::is_same_v<F, float> || std::is_same_v<F, Floats>;
+concept Single = is_same<F, float> || is_same<F, Floats>;
 
 // Are products and sums fused in vectors? Elsewhere fma() takes a detour for every number.
 #if defined(__FMA__) || defined(__aarch64__)

@@ -5,6 +5,7 @@
 // Full values are float32. Rows lie in memory without gaps between their elements.
 #pragma once
 
+#include <tuple>
 #include <utility>
 
 #include "../frozen.h"
@@ -53,25 +54,8 @@ struct Frozen {
 
 namespace {
 
-template <ComputeType type>
-struct TypeOf;
-template <>
-struct TypeOf<ComputeType::f32> : Tag<float> {};
-template <>
-struct TypeOf<ComputeType::f64> : Tag<double> {};
-template <>
-struct TypeOf<ComputeType::i32> : Tag<int32_t> {};
-template <>
-struct TypeOf<ComputeType::i64> : Tag<int64_t> {};
-template <>
-struct TypeOf<ComputeType::b8> : Tag<bool_t> {};
-
-template <ReduceOp op>
-struct ReductionOf : Tag<Sum> {};
-template <>
-struct ReductionOf<ReduceOp::max> : Tag<Max> {};
-template <>
-struct ReductionOf<ReduceOp::min> : Tag<Min> {};
+template <int number, class... Types>
+using PickType = std::tuple_element_t<number, std::tuple<Types...>>;
 
 // All of it is inlined into run(), where its objects never have an address: what they hold stays in
 // registers, whatever is stored through pointers.
@@ -109,7 +93,8 @@ class FrozenRows {
   static constexpr bool kPrefetches = kSchedule.n_phases > 1 || kInputs <= 2;
 
   template <int n>
-  using Type = typename TypeOf<compute_type(kCode[n].dtype)>::type;
+  using Type = PickType<static_cast<int>(compute_type(kCode[n].dtype)), float, double, int32_t,
+                        int64_t, bool_t>;
 
   using Narrow = char[kCount][8];  // row and scalar values
 
@@ -323,7 +308,7 @@ class FrozenRows {
 
   template <int n, class T>
   NEEDLE_INLINE static Type<n> result_of(T value) {
-    if constexpr (std::is_same_v<T, bool>)
+    if constexpr (is_same<T, bool>)
       return make_bool(value);
     else
       return value;
@@ -346,7 +331,7 @@ class FrozenRows {
   // Reductions ------------------------------------------------------------------------------------
 
   template <int n>
-  using Reduction = typename ReductionOf<static_cast<ReduceOp>(kCode[n].function)>::type;
+  using Reduction = PickType<kCode[n].function, Sum, Prod, Max, Min>;  // as in ReduceOp
   template <int n>
   using TotalOf = typename Reduction<n>::template Total<float>;
 

@@ -43,31 +43,9 @@ inline void with_dtype(DType dtype, F&& body) {
 // The type that elements of E are computed in: float, double, int32_t or int64_t. Narrow integers
 // wrap around when they are stored.
 template <class E>
-struct ComputeOf {
-  using type = int32_t;
-};
-template <>
-struct ComputeOf<float> {
-  using type = float;
-};
-template <>
-struct ComputeOf<f16_t> {
-  using type = float;
-};
-template <>
-struct ComputeOf<bf16_t> {
-  using type = float;
-};
-template <>
-struct ComputeOf<double> {
-  using type = double;
-};
-template <>
-struct ComputeOf<int64_t> {
-  using type = int64_t;
-};
-template <class E>
-using Compute = typename ComputeOf<E>::type;
+using Compute =
+    std::conditional_t<is_half<E>, float,
+                       std::conditional_t<is_floating<E> || is_same<E, int64_t>, E, int32_t>>;
 
 // How a value of an element type is held while computing.
 template <class T>
@@ -78,24 +56,8 @@ NEEDLE_INLINE uint8_t held(bool_t x) { return x.byte; }
 
 // The compute type in which sums and products wrap around.
 template <class T>
-struct WrapOf {
-  using type = T;
-};
-template <>
-struct WrapOf<int32_t> {
-  using type = uint32_t;
-};
-template <>
-struct WrapOf<int64_t> {
-  using type = uint64_t;
-};
-template <class T>
-using Wrapping = typename WrapOf<T>::type;
-
-template <class A, class B>
-constexpr bool is_same = false;
-template <class A>
-constexpr bool is_same<A, A> = true;
+using Wrapping = std::conditional_t<is_same<T, int32_t>, uint32_t,
+                                    std::conditional_t<is_same<T, int64_t>, uint64_t, T>>;
 
 // 64-byte-aligned memory for the length of a scope, from the stack when it is small.
 template <int64_t kStackBytes>

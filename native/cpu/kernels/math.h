@@ -41,7 +41,7 @@ NEEDLE_INLINE Floats fma(Floats x, Floats y, Floats z) {
 // c0 + c1 x + c2 x^2 + ...
 template <class T>
 NEEDLE_INLINE T step(T x, T high, T low) {
-  if constexpr (std::is_same_v<T, double>) {
+  if constexpr (is_same<T, double>) {
     return high * x + low;
   } else {
     return fma(high, x, low);

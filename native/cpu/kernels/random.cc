@@ -98,14 +98,14 @@ constexpr float kTwoToMinus24 = 1.0f / (1 << 24);
 // In [0, 1). Halves drop the bits below their mantissa, since rounding could reach 1.
 template <class T>
 NEEDLE_INLINE T uniform(const uint32_t* word) {
-  if constexpr (std::is_same_v<T, double>) {
+  if constexpr (is_same<T, double>) {
     const uint64_t bits = (uint64_t{word[0]} << 32 | word[1]) >> 11;
     return static_cast<double>(bits) * 0x1p-53;
   }
   const float x = static_cast<float>(static_cast<int32_t>(word[0] >> 8)) * kTwoToMinus24;
-  if constexpr (std::is_same_v<T, bf16_t>) {
+  if constexpr (is_same<T, bf16_t>) {
     return {static_cast<uint16_t>(bits_of(x) >> 16)};
-  } else if constexpr (std::is_same_v<T, f16_t>) {
+  } else if constexpr (is_same<T, f16_t>) {
     const f16_t nearest = narrow<f16_t>(x);
     return {static_cast<uint16_t>(nearest.bits - (widen(nearest) > x ? 1 : 0))};
   } else {
@@ -149,7 +149,7 @@ NEEDLE_INLINE void normals(T* out, int64_t n, const uint32_t* words) {
 
 template <RandomOp op, class T>
 void fill_random(T* out, int64_t n, uint64_t seed, uint64_t offset) {
-  constexpr int kPerElement = op == RandomOp::normal || std::is_same_v<T, double> ? 2 : 1;
+  constexpr int kPerElement = op == RandomOp::normal || is_same<T, double> ? 2 : 1;
   alignas(64) uint32_t words[kWords];
   while (n > 0) {
     const uint64_t first = offset * kPerElement;

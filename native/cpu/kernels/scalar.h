@@ -10,11 +10,11 @@ namespace NEEDLE_ISA {
 namespace {
 
 template <class T>
-concept Integer = std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>;
+concept Integer = is_same<T, int32_t> || is_same<T, int64_t>;
 template <class T>
 concept Floating = is_floating<T>;
 template <class T>
-concept Bool = std::is_same_v<T, bool_t>;
+concept Bool = is_same<T, bool_t>;
 
 // bool: + is or, * is and, - is not; there is no subtraction.
 

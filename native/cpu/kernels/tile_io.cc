@@ -30,7 +30,7 @@ NEEDLE_INLINE void cast_row(To* to, int64_t to_step, const From* from, int64_t s
 
 // May blocks be transposed by moving elements of 4 or 8 bytes, and is it worth it for this one?
 template <class To, class From>
-constexpr bool is_movable = std::is_same_v<To, From> && sizeof(To) >= 4;
+constexpr bool is_movable = is_same<To, From> && sizeof(To) >= 4;
 
 bool is_transposed(Steps steps, Block block) {
   const bool is_across = steps.row == 1 && steps.col != 1 && steps.col != 0;

@@ -58,17 +58,13 @@ NEEDLE_INLINE V multiply_add(V a, V b, V c) {
 }
 
 #if defined(__AVX512F__)
-NEEDLE_INLINE Vec<float> multiply_add(Vec<float> a, Vec<float> b, Vec<float> c) {
-  return _mm512_fmadd_ps(a, b, c);
-}
-NEEDLE_INLINE Vec<double> multiply_add(Vec<double> a, Vec<double> b, Vec<double> c) {
+NEEDLE_INLINE __m512 multiply_add(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
+NEEDLE_INLINE __m512d multiply_add(__m512d a, __m512d b, __m512d c) {
   return _mm512_fmadd_pd(a, b, c);
 }
 #elif defined(__AVX2__)
-NEEDLE_INLINE Vec<float> multiply_add(Vec<float> a, Vec<float> b, Vec<float> c) {
-  return _mm256_fmadd_ps(a, b, c);
-}
-NEEDLE_INLINE Vec<double> multiply_add(Vec<double> a, Vec<double> b, Vec<double> c) {
+NEEDLE_INLINE __m256 multiply_add(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
+NEEDLE_INLINE __m256d multiply_add(__m256d a, __m256d b, __m256d c) {
   return _mm256_fmadd_pd(a, b, c);
 }
 #elif defined(__ARM_NEON)

@@ -10,6 +10,7 @@ tests/native/test_frozen.py says when to run this.
 from __future__ import annotations
 
 import importlib
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -177,37 +178,31 @@ def rule_of(optimizer: Any, p: Any) -> TypedProgram:
 
 def line(i: Instruction, dtype: DType) -> str:
     """An instruction as a call of one of frozen.h's functions."""
-    kind, args = i.kind, [str(a) for a in i.args]
-    own = [SHORT[dtype]]
-    if i.name in ("load", "store"):
-        return call(i.name, [str(i.detail), *own, kind, *args])
-    if i.name in ("row_sum", "row_max", "row_min"):
-        return call("reduce", [f"ReduceOp::{i.name[4:]}", *own, *args])
-    if i.name in ("constant", "row_size", "gather", "add_at", "column_sum"):
-        return call(i.name, own + args)
-    if i.name in ("cast", "where"):
-        return call(i.name, [*own, kind, *args])
-    form, names = ("unary", "UnaryOp") if len(args) == 1 else ("binary", "BinaryOp")
-    return call(form, [f"{names}::{i.name}", *own, kind, *args])
-
-
-def call(function: str, arguments: list[str]) -> str:
-    return f"{function}({', '.join(arguments)})"
+    arguments = list(map(str, i.args))
+    if i.name == "load":
+        is_plain = i.kind == "full" and dtype == float32
+        arguments = [str(i.detail)] + ([] if is_plain else [i.kind, SHORT[dtype]])
+    elif i.name == "store":
+        arguments = [str(i.detail), *arguments]
+    elif i.name in ("constant", "row_size", "cast"):
+        arguments = [SHORT[dtype], *arguments]
+    return f"{i.name}({', '.join(arguments)})"
 
 
 def header() -> str:
     """The text of the header."""
     parts = [HEAD]
     found = all_programs()
-    for name, typed in found.items():
+    names = ["k" + name.title().replace("_", "") for name in found]
+    for name, typed in zip(names, found.values(), strict=True):
         inputs = ", ".join(typed.program.arguments)
         parts.append(f"// {typed.program.name}({inputs})")
-        parts.append(f"constexpr Line {name}[] = {{")
-        for number, (i, dtype) in enumerate(zip(typed.instructions, typed.dtypes, strict=True)):
-            parts.append(f"    {line(i, dtype) + ',':<52}// %{number}")
-        parts.append("};\n")
-    names = " ".join(f"X({name})" for name in found)
-    parts += ["}  // namespace needle::frozen\n", f"#define NEEDLE_FROZEN_PROGRAMS(X) {names}", ""]
+        words = (text.replace(" ", "\0") for text in form(typed))  # lines break between calls
+        code = textwrap.fill(", ".join(words), 96).replace("\0", " ")
+        parts.append(f"constexpr auto {name} = program({{")
+        parts.append(textwrap.indent(code, "    ") + "});\n")
+    listed = " ".join(f"X({name})" for name in names)
+    parts += ["}  // namespace needle::frozen\n", f"#define NEEDLE_FROZEN_PROGRAMS(X) {listed}", ""]
     return "\n".join(parts)
 
 

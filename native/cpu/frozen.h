@@ -6,6 +6,9 @@
 // program is frozen if it equals one of the lists, whatever its constants are.
 #pragma once
 
+#include <algorithm>
+#include <array>
+
 #include "../common/elementwise.h"
 #include "kernels.h"
 #include "program.h"
@@ -23,42 +26,71 @@ struct Line {
   int16_t args[3];
 };
 
+// How programs are written: program({load(0), row_max(0), subtract(0, 1), ...}). Arguments are
+// positions in the list; dtypes and kinds that follow from the arguments' are not said.
 namespace frozen {
 
 using enum DType;
 using enum ValueKind;
 
-constexpr Line load(uint8_t operand, DType dtype, ValueKind kind) {
+constexpr DType kOfArguments = static_cast<DType>(kNumDTypes);
+
+template <class Op, class... Args>
+constexpr Line line(Opcode opcode, Op function, DType dtype, Args... args) {
+  return {opcode,          static_cast<uint8_t>(function), dtype, scalar, 0,
+          sizeof...(args), {static_cast<int16_t>(args)...}};
+}
+
+constexpr Line load(uint8_t operand, ValueKind kind = full, DType dtype = f32) {
   return {Opcode::load, 0, dtype, kind, operand, 0, {}};
 }
-constexpr Line constant(DType dtype) { return {Opcode::constant, 0, dtype, scalar, 0, 0, {}}; }
-constexpr Line row_size(DType dtype) { return {Opcode::row_size, 0, dtype, scalar, 0, 0, {}}; }
-constexpr Line unary(UnaryOp op, DType dtype, ValueKind kind, int16_t x) {
-  return {Opcode::unary, static_cast<uint8_t>(op), dtype, kind, 0, 1, {x}};
+constexpr Line store(uint8_t operand, int16_t x) {
+  return {Opcode::store, 0, kOfArguments, scalar, operand, 1, {x}};
 }
-constexpr Line binary(BinaryOp op, DType dtype, ValueKind kind, int16_t x, int16_t y) {
-  return {Opcode::binary, static_cast<uint8_t>(op), dtype, kind, 0, 2, {x, y}};
+constexpr Line constant(DType dtype) { return line(Opcode::constant, 0, dtype); }
+constexpr Line row_size(DType dtype) { return line(Opcode::row_size, 0, dtype); }
+constexpr Line cast(DType dtype, int x) { return line(Opcode::cast, 0, dtype, x); }
+constexpr Line where(int condition, int x, int y) {
+  return line(Opcode::select, 0, kOfArguments, condition, x, y);
 }
-constexpr Line where(DType dtype, ValueKind kind, int16_t condition, int16_t x, int16_t y) {
-  return {Opcode::select, 0, dtype, kind, 0, 3, {condition, x, y}};
+constexpr Line reduce(ReduceOp op, int x) { return line(Opcode::row_reduce, op, kOfArguments, x); }
+constexpr Line row_sum(int x) { return reduce(ReduceOp::sum, x); }
+constexpr Line row_max(int x) { return reduce(ReduceOp::max, x); }
+constexpr Line gather(int x, int index) { return line(Opcode::gather, 0, kOfArguments, x, index); }
+constexpr Line add_at(int x, int index, int amount) {
+  return line(Opcode::add_at, 0, kOfArguments, x, index, amount);
 }
-constexpr Line cast(DType dtype, ValueKind kind, int16_t x) {
-  return {Opcode::cast, 0, dtype, kind, 0, 1, {x}};
+constexpr Line column_sum(int x) { return line(Opcode::column_sum, 0, kOfArguments, x); }
+
+constexpr DType result_of(ElementwiseKind kind) {
+  return kind == ElementwiseKind::predicate ? b8 : kOfArguments;
 }
-constexpr Line reduce(ReduceOp op, DType dtype, int16_t x) {
-  return {Opcode::row_reduce, static_cast<uint8_t>(op), dtype, row, 0, 1, {x}};
-}
-constexpr Line gather(DType dtype, int16_t x, int16_t index) {
-  return {Opcode::gather, 0, dtype, row, 0, 2, {x, index}};
-}
-constexpr Line add_at(DType dtype, int16_t x, int16_t index, int16_t amount) {
-  return {Opcode::add_at, 0, dtype, full, 0, 3, {x, index, amount}};
-}
-constexpr Line column_sum(DType dtype, int16_t x) {
-  return {Opcode::column_sum, 0, dtype, column, 0, 1, {x}};
-}
-constexpr Line store(uint8_t operand, DType dtype, ValueKind kind, int16_t x) {
-  return {Opcode::store, 0, dtype, kind, operand, 1, {x}};
+#define UNARY(name, kind, formula)                                                  \
+  constexpr Line name(int x) {                                                      \
+    return line(Opcode::unary, UnaryOp::name, result_of(ElementwiseKind::kind), x); \
+  }
+#define BINARY(name, kind, formula)                                                      \
+  constexpr Line name(int x, int y) {                                                    \
+    return line(Opcode::binary, BinaryOp::name, result_of(ElementwiseKind::kind), x, y); \
+  }
+#include "../common/elementwise.def"
+
+template <size_t kCount>
+constexpr std::array<Line, kCount> program(const Line (&lines)[kCount]) {
+  std::array<Line, kCount> code{};
+  for (size_t n = 0; n < kCount; ++n) {
+    Line i = lines[n];
+    for (int k = 0; k < i.n_args; ++k) {
+      const Line& used = code[static_cast<size_t>(i.args[k])];
+      i.kind = std::max(i.kind, used.kind);
+      const bool is_condition = i.opcode == Opcode::select && k == 0;
+      if (i.dtype == kOfArguments && !is_condition) i.dtype = used.dtype;
+    }
+    if (i.opcode == Opcode::row_reduce || i.opcode == Opcode::gather) i.kind = row;
+    if (i.opcode == Opcode::column_sum) i.kind = column;
+    code[n] = i;
+  }
+  return code;
 }
 
 }  // namespace frozen

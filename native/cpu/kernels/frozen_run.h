@@ -451,11 +451,13 @@ class FrozenRows {
       constexpr int n = number;
       if constexpr (kSchedule.is_needed[phase][n]) compute<phase, n>(row, values, at, lanes);
       if constexpr (is_reduced<phase, n>) {
+        constexpr int a = kCode[n].args[0];
         const auto identity = splat(Reduction<n>::template identity<float>());
-        const Vec<float> x = lanes.merge(values[kCode[n].args[0]].lanes, identity);
+        const Vec<float> x = lanes.merge(values[a].lanes, identity);
         partial[n][v] = Reduction<n>::apply(partial[n][v], x);
       } else if constexpr (kCode[n].opcode == Opcode::column_sum && phase == kLastPhase) {
-        add_to_column(number, values[kCode[n].args[0]].lanes);
+        constexpr int a = kCode[n].args[0];
+        add_to_column(number, values[a].lanes);
       }
     });
   }

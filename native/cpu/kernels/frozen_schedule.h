@@ -25,7 +25,7 @@ struct Schedule {
   int full_bytes = 0;                    // of one element of all full operands
   bool is_needed[kMaxPhases][kCount]{};  // full values and sums, in each pass over the row
 
-  constexpr explicit Schedule(const Line (&code)[kCount]) {
+  constexpr explicit Schedule(const std::array<Line, kCount>& code) {
     for (size_t n = 0; n < kCount; ++n) {
       for (int k = 0; k < code[n].n_args; ++k) {
         const auto a = static_cast<size_t>(code[n].args[k]);
@@ -46,7 +46,7 @@ struct Schedule {
   // Is a value computed again as quickly as it is stored and loaded? A core stores one vector of
   // AVX-512 in two cycles: layer norm of 256 x 384, one thread, took 28.1 us with its deviations
   // kept, and takes 26.9.
-  static constexpr bool is_cheap(const Line (&code)[kCount], size_t n) {
+  static constexpr bool is_cheap(const std::array<Line, kCount>& code, size_t n) {
     constexpr int kMostSteps = 3;
     for (const Line& i : code) {  // what a gather reads must be in memory
       if (i.opcode == Opcode::gather && static_cast<size_t>(i.args[0]) == n) return false;
@@ -55,7 +55,7 @@ struct Schedule {
   }
 
   // Sums, differences and products that make a full value of what is loaded; many if it takes more.
-  static constexpr int steps_of(const Line (&code)[kCount], size_t n) {
+  static constexpr int steps_of(const std::array<Line, kCount>& code, size_t n) {
     constexpr int kMany = 100;
     const Line& i = code[n];
     if (i.kind != ValueKind::full || i.opcode == Opcode::load) return 0;
@@ -67,7 +67,7 @@ struct Schedule {
            steps_of(code, static_cast<size_t>(i.args[1]));
   }
 
-  constexpr void find_kept(const Line (&code)[kCount]) {
+  constexpr void find_kept(const std::array<Line, kCount>& code) {
     keep.fill(-1);
     for (size_t n = 0; n < kCount; ++n) {
       const bool is_result = code[n].opcode == Opcode::store && code[n].kind == ValueKind::full;
@@ -82,7 +82,7 @@ struct Schedule {
     }
   }
 
-  constexpr void find_needed(const Line (&code)[kCount], int pass) {
+  constexpr void find_needed(const std::array<Line, kCount>& code, int pass) {
     for (size_t n = kCount; n-- > 0;) {
       bool& needed = is_needed[pass][n];
       const bool is_root =
@@ -97,7 +97,7 @@ struct Schedule {
     }
   }
 
-  constexpr void find_last_uses(const Line (&code)[kCount]) {
+  constexpr void find_last_uses(const std::array<Line, kCount>& code) {
     for (size_t n = 0; n < kCount; ++n) {
       const bool is_row_store = code[n].opcode == Opcode::store && code[n].kind == ValueKind::row;
       int last = is_row_store ? n_phases : phase[n];

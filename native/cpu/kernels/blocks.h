@@ -5,6 +5,7 @@
 #include "../parallel.h"
 #include "../program.h"
 #include "../view.h"
+#include "loops.h"
 #include "tile.h"
 
 namespace needle {
@@ -24,12 +25,8 @@ constexpr int64_t kGrain = 16384;
 constexpr int64_t grain_of(int64_t elements, int64_t least = kGrain) {
   constexpr int64_t kPieces = 32, kLongest = 1 << 16;
   const int64_t even = elements / kPieces;
-  return even < least ? least : even > kLongest ? kLongest : even;
+  return max_of(least, min_of(kLongest, even));
 }
-
-constexpr int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
-constexpr int64_t magnitude(int64_t a) { return a < 0 ? -a : a; }
-constexpr int64_t pieces(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 // The axes of all operands together, outermost first. After plan() the last two are those of
 // blocks, and ndim >= 2.
@@ -94,8 +91,8 @@ inline void merge_axes(Walk& walk) {
 inline void order_axes(Walk& walk) {
   for (int d = 1; d < walk.ndim; ++d) {
     int to = d;
-    const int64_t stride = magnitude(walk.strides[d][0]);
-    while (to > 0 && magnitude(walk.strides[to - 1][0]) < stride) --to;
+    const int64_t stride = length_of(walk.strides[d][0]);
+    while (to > 0 && length_of(walk.strides[to - 1][0]) < stride) --to;
     if (to != d) move_axis(walk, d, to);
   }
 }
@@ -134,8 +131,8 @@ inline bool find_transposed(Walk& walk) {
   for (int k = 1; k < walk.count; ++k) {
     int nearest = last;
     for (int d = 0; d < last; ++d) {
-      const int64_t stride = magnitude(walk.strides[d][k]);
-      if (stride != 0 && stride < magnitude(walk.strides[nearest][k])) nearest = d;
+      const int64_t stride = length_of(walk.strides[d][k]);
+      if (stride != 0 && stride < length_of(walk.strides[nearest][k])) nearest = d;
     }
     if (nearest == last) continue;
     move_axis(walk, nearest, last - 1);
@@ -165,19 +162,19 @@ inline Block block_shape(Walk& walk, int64_t limit, int64_t tile = kTile) {
   const bool transposed = walk.ndim > 1 && find_transposed(walk);
   pad_axes(walk);
   if (transposed) {
-    const int64_t rows = lesser(walk.rows(), kLineRows);
-    return {rows, lesser(walk.cols(), tile / rows)};
+    const int64_t rows = min_of(walk.rows(), kLineRows);
+    return {rows, min_of(walk.cols(), tile / rows)};
   }
-  if (walk.cols() >= kLongRow) return {1, lesser(walk.cols(), limit)};
-  return {lesser(walk.rows(), tile / walk.cols()), walk.cols()};
+  if (walk.cols() >= kLongRow) return {1, min_of(walk.cols(), limit)};
+  return {min_of(walk.rows(), tile / walk.cols()), walk.cols()};
 }
 
 // A position among the blocks of a walk, in the order of the output's memory.
 class BlockCursor {
  public:
   BlockCursor(const Walk& walk, Block shape, int64_t linear) : walk_(walk), shape_(shape) {
-    const int64_t col_blocks = pieces(walk.cols(), shape.cols);
-    const int64_t row_blocks = pieces(walk.rows(), shape.rows);
+    const int64_t col_blocks = ceil_div(walk.cols(), shape.cols);
+    const int64_t row_blocks = ceil_div(walk.rows(), shape.rows);
     col_ = linear % col_blocks * shape.cols;
     linear /= col_blocks;
     row_ = linear % row_blocks * shape.rows;
@@ -200,7 +197,7 @@ class BlockCursor {
   // The block's size (smaller at the edges), and each operand's address in `at`.
   Block locate(char** at) const {
     for (int k = 0; k < walk_.count; ++k) at[k] = at_[k];
-    return {lesser(shape_.rows, walk_.rows() - row_), lesser(shape_.cols, walk_.cols() - col_)};
+    return {min_of(shape_.rows, walk_.rows() - row_), min_of(shape_.cols, walk_.cols() - col_)};
   }
 
   void next() {
@@ -250,7 +247,7 @@ constexpr int log2_size(int bytes) { return __builtin_ctz(static_cast<unsigned>(
 // Calls body(block, addresses) for every block, in parallel; `setup` makes one body per piece.
 template <class Setup>
 inline void for_each_block(const Walk& walk, Block shape, const Setup& setup) {
-  int64_t total = pieces(walk.cols(), shape.cols) * pieces(walk.rows(), shape.rows);
+  int64_t total = ceil_div(walk.cols(), shape.cols) * ceil_div(walk.rows(), shape.rows);
   for (int d = 0; d < walk.ndim - 2; ++d) total *= walk.shape[d];
   const int64_t block_size = shape.rows * shape.cols, least = grain_of(total * block_size);
   const int64_t grain = block_size >= least ? 1 : least / block_size;

@@ -61,7 +61,7 @@ void run(const SingleOp& program, Walk& walk) {
   // Rows that need no tile are computed one after the other: x + row of 256 x 384 took 8.5 us with
   // a block for each, and 6.6 so.
   const bool has_runs = limit > kTile && shape.rows == 1;
-  if (has_runs) shape.rows = lesser(walk.rows(), kGrain / shape.cols);
+  if (has_runs) shape.rows = min_of(walk.rows(), kGrain / shape.cols);
   for_each_block(walk, shape, [&] {
     struct Body {
       const SingleOp& program;
@@ -77,7 +77,7 @@ void run(const SingleOp& program, Walk& walk) {
           constant[k] = nullptr;
           if (!walk.is_constant(k)) continue;
           const bool is_unary = walk.count == 2;
-          const int64_t size = is_unary ? lesser(kTile, shape.rows * shape.cols) : kRun;
+          const int64_t size = is_unary ? min_of(kTile, shape.rows * shape.cols) : kRun;
           program.load[k](tiles[k], walk.data[k], {0, 0}, {1, size});
           constant[k] = tiles[k];
         }
@@ -152,7 +152,7 @@ void copy_same(Walk& walk, const View& out) {
   // Many rows at once: two matrices of 256 x 384 side by side take 16 us instead of 22.
   const bool is_across = walk.steps(1).col != 0 && walk.steps(1).col != 1;
   if ((shape.rows == 1 || !is_across) && !streams)
-    shape.rows = lesser(walk.rows(), kGrain / shape.cols);
+    shape.rows = min_of(walk.rows(), kGrain / shape.cols);
   for_each_block(walk, shape, [&] {
     return [&, end = StreamEnd{streams}](Block block, char* const* at) {
       if (streams && is_tile(walk.steps(0), block) && is_tile(walk.steps(1), block)) {

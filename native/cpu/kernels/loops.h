@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t length_of(int64_t stride) { return stride < 0 ? -stride : stride; }
+constexpr int64_t length_of(int64_t step) { return step < 0 ? -step : step; }
 
 template <class T>
 struct Tag {

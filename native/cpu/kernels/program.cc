@@ -96,14 +96,14 @@ class ElementwiseRun {
     const int64_t capacity = tile_capacity(p);
     if (operands[0]->size() == 0) return;
     shape_ = block_shape(walk_, capacity, capacity);
-    blocks_ = pieces(walk_.cols(), shape_.cols) * pieces(walk_.rows(), shape_.rows);
+    blocks_ = ceil_div(walk_.cols(), shape_.cols) * ceil_div(walk_.rows(), shape_.rows);
     for (int d = 0; d < walk_.ndim - 2; ++d) blocks_ *= walk_.shape[d];
     const int64_t size = shape_.rows * shape_.cols;
     grain_ = max_of(1, grain_of(p, blocks_ * size) / size);
     if (walk_.ndim == 2 && walk_.rows() == 1) frozen_ = frozen_form(p, walk_);
   }
 
-  int64_t n_pieces() const { return pieces(blocks_, grain_); }
+  int64_t n_pieces() const { return ceil_div(blocks_, grain_); }
 
   void run_piece(int64_t piece) const {
     if (frozen_.run != nullptr) return run_frozen(piece);
@@ -197,7 +197,7 @@ class RowRun {
   }
 
   void run() {
-    int64_t tiles = pieces(outer_.cols(), rows_);
+    int64_t tiles = ceil_div(outer_.cols(), rows_);
     for (int d = 0; d < outer_.ndim - 1; ++d) tiles *= outer_.shape[d];
     const bool has_columns = p_.columns.count > 0;  // each piece has sums of its own to add up
     const int64_t size = max_of(1, rows_ * length_);
@@ -225,17 +225,17 @@ class RowRun {
     rows_ = 1;
     if (!is_simple_) {
       const bool is_long = inner_.cols() >= kLongRow;
-      chunk_ = is_long ? Block{1, lesser(inner_.cols(), capacity)}
-                       : Block{lesser(inner_.rows(), capacity / max_of(1, inner_.cols())),
+      chunk_ = is_long ? Block{1, min_of(inner_.cols(), capacity)}
+                       : Block{min_of(inner_.rows(), capacity / max_of(1, inner_.cols())),
                                max_of(1, inner_.cols())};
     } else if (lies_across()) {
       is_upright_ = p_.columns.count == 0 && !p_.is_random && outer_.cols() >= kLineRows;
-      rows_ = max_of(1, lesser(outer_.cols(), is_upright_ ? upright_rows() : kLineRows));
+      rows_ = max_of(1, min_of(outer_.cols(), is_upright_ ? upright_rows() : kLineRows));
       const int64_t room = is_upright_ ? kTileBytes / widest_full() : capacity;
-      chunk_ = {1, max_of(1, lesser(length_, room / rows_))};
+      chunk_ = {1, max_of(1, min_of(length_, room / rows_))};
     } else {
-      chunk_ = {1, max_of(1, lesser(length_, capacity))};
-      rows_ = max_of(1, lesser(outer_.cols(), capacity / chunk_.cols));
+      chunk_ = {1, max_of(1, min_of(length_, capacity))};
+      rows_ = max_of(1, min_of(outer_.cols(), capacity / chunk_.cols));
     }
     has_one_chunk_ = chunk_.rows * chunk_.cols >= length_;
     for (int k = 0; k < count_; ++k) {
@@ -263,16 +263,16 @@ class RowRun {
     constexpr int64_t kFew = 256, kTiles = 16;
     int64_t all = 1;
     for (int d = 0; d < outer_.ndim; ++d) all *= outer_.shape[d];
-    const int64_t most = lesser(kTileBytes / widest_full(), max_of(kFew, all / kTiles));
+    const int64_t most = min_of(kTileBytes / widest_full(), max_of(kFew, all / kTiles));
     const int64_t length = max_of(1, length_), bytes = max_of(1, p_.n_kept) * p_.widest * length;
-    const int64_t kept = max_of(lesser(kFew, kKeptBytes / bytes), kKeptBytes / 2 / bytes);
-    return max_of(tile_capacity(p_) / length, max_of(kShortRow, lesser(most, kept)));
+    const int64_t kept = max_of(min_of(kFew, kKeptBytes / bytes), kKeptBytes / 2 / bytes);
+    return max_of(tile_capacity(p_) / length, max_of(kShortRow, min_of(most, kept)));
   }
 
   // Are the elements of an operand's rows further apart than its rows?
   bool lies_across() const {
     for (int k = 0; k < count_; ++k) {
-      const int64_t row = magnitude(outer_.steps(k).col), col = magnitude(inner_.steps(k).col);
+      const int64_t row = length_of(outer_.steps(k).col), col = length_of(inner_.steps(k).col);
       if (row != 0 && row < col) return true;
     }
     return false;
@@ -398,7 +398,7 @@ class RowRun {
     if (is_simple_) {
       for (int k = 0; k < count_; ++k) chunk.at[k] = at[k];
       while (true) {
-        chunk.block = tile_block(rows, lesser(chunk_.cols, length_ - chunk.start));
+        chunk.block = tile_block(rows, min_of(chunk_.cols, length_ - chunk.start));
         body();
         if ((chunk.start += chunk_.cols) >= length_) return;
         for (int k = 0; k < count_; ++k) chunk.at[k] += chunk_bytes_[k];

@@ -22,9 +22,9 @@ class BlockRun {
 
   void run(int64_t row0, int64_t rows, int64_t col0, int64_t cols) const {
     if (can_be_frozen()) return run_frozen(row0, rows, col0, cols);
-    const int64_t width = lesser(cols, tile_capacity(p_));
+    const int64_t width = min_of(cols, tile_capacity(p_));
     for (int64_t col = 0; col < cols; col += width) {
-      run_strip(row0, rows, col0, col, lesser(width, cols - col));
+      run_strip(row0, rows, col0, col, min_of(width, cols - col));
     }
   }
 
@@ -54,7 +54,7 @@ class BlockRun {
 
   // Columns that fit a tile, some rows at a time. Inputs that all rows share are loaded once.
   void run_strip(int64_t row0, int64_t rows, int64_t col0, int64_t col, int64_t cols) const {
-    const int64_t height = lesser(rows, max_of(1, tile_capacity(p_) / cols));
+    const int64_t height = min_of(rows, max_of(1, tile_capacity(p_) / cols));
     Machine machine(p_, 1, 0, 1);
     char* inputs[kMaxOperands];
     for (int k = 0; k < p_.n_inputs; ++k) inputs[k] = is_held(k) ? nullptr : inputs_[k]->data;
@@ -65,7 +65,7 @@ class BlockRun {
     const int stream = count();  // of random numbers, in C order
     const int64_t whole = p_.is_random ? outputs_[0]->shape[1] : 0;
     const auto place = [&](Chunk& chunk, int64_t row) {
-      chunk.block = {lesser(height, rows - row), cols};
+      chunk.block = {min_of(height, rows - row), cols};
       for (int k = 0; k < count(); ++k) {
         chunk.at[k] = k == held_ ? reinterpret_cast<char*>(block_ + row * stride_ + col)
                                  : at(k, row0 + row, col0 + col);

@@ -43,51 +43,35 @@ struct Prod {
 };
 
 // Max and Min keep a NaN: b replaces a when it is better or NaN, and nothing is better than NaN.
-struct Max {
+template <bool kIsMax>
+struct Extreme {
   template <class T>
   using Total = T;
   template <class T>
   static constexpr T identity() {
-    if (is_floating<T>) return -std::numeric_limits<T>::infinity();
-    return std::numeric_limits<T>::lowest();
+    using Limits = std::numeric_limits<T>;
+    if (is_floating<T>) return kIsMax ? -Limits::infinity() : Limits::infinity();
+    return kIsMax ? Limits::lowest() : Limits::max();
   }
   template <class T>
-  NEEDLE_INLINE static auto is_better(T a, T b) {
-    return a > b;
+  NEEDLE_INLINE static bool is_better(T a, T b) {
+    return kIsMax ? a > b : a < b;
   }
   template <class T>
   NEEDLE_INLINE static T better_of(T a, T b) {  // b where they do not compare
-    return larger_of(a, b);
+    return kIsMax ? larger_of(a, b) : smaller_of(a, b);
   }
   template <class T>
   NEEDLE_INLINE static T apply(T a, T b) {
-    const T larger = better_of(b, a);
-    return b != b ? b : larger;
+    const T better = better_of(b, a);
+    return b != b ? b : better;
   }
 };
+using Max = Extreme<true>;
+using Min = Extreme<false>;
 
-struct Min {
-  template <class T>
-  using Total = T;
-  template <class T>
-  static constexpr T identity() {
-    if (is_floating<T>) return std::numeric_limits<T>::infinity();
-    return std::numeric_limits<T>::max();
-  }
-  template <class T>
-  NEEDLE_INLINE static auto is_better(T a, T b) {
-    return a < b;
-  }
-  template <class T>
-  NEEDLE_INLINE static T better_of(T a, T b) {  // b where they do not compare
-    return smaller_of(a, b);
-  }
-  template <class T>
-  NEEDLE_INLINE static T apply(T a, T b) {
-    const T smaller = better_of(b, a);
-    return b != b ? b : smaller;
-  }
-};
+template <class Op>
+constexpr bool is_extreme = is_same<Op, Max> || is_same<Op, Min>;
 
 // A block is short enough for float sums to lose little; blocks are added up in double.
 constexpr int64_t kBlock = 1024;
@@ -137,7 +121,7 @@ NEEDLE_INLINE T meet(Vec<T> (&acc)[kVecs]) {
 #pragma GCC unroll 8
     for (int v = 0; v < half; ++v) acc[v] = Op::apply(acc[v], acc[v + half]);
   }
-  if constexpr ((is_same<Op, Max> || is_same<Op, Min>) && is_same<T, float>) {
+  if constexpr (is_extreme<Op> && is_same<T, float>) {
     NanWatch<T> watch;
     watch.look(acc[0], acc[0]);
     if (!watch.found()) [[likely]]
@@ -231,7 +215,7 @@ NEEDLE_INLINE T best_of_many(const T* x, int64_t n) {
 
 template <class Op, class T>
 T reduce_block(const T* x, int64_t n) {
-  if constexpr ((is_same<Op, Max> || is_same<Op, Min>) && is_floating<T>) {
+  if constexpr (is_extreme<Op> && is_floating<T>) {
     if (n * static_cast<int64_t>(sizeof(T)) >= 256) return best_of_many<Op>(x, n);
   }
   return reduce_elements<Op>(x, n);

@@ -14,7 +14,7 @@ concept Integer = is_same<T, int32_t> || is_same<T, int64_t>;
 template <class T>
 concept Floating = is_floating<T>;
 template <class T>
-concept Bool = is_same<T, bool_t>;
+concept Whole = Integer<T> || is_same<T, bool_t>;
 
 // bool: + is or, * is and, - is not; there is no subtraction.
 
@@ -95,26 +95,19 @@ NEEDLE_INLINE T shift_right(T x, T y) {
   return x >> (y >= 0 && y < width ? y : width - 1);
 }
 
-template <class T>
-  requires Integer<T> || Bool<T>
+template <Whole T>
 NEEDLE_INLINE T floor(T x) {
   return x;
 }
-
-template <class T>
-  requires Integer<T> || Bool<T>
+template <Whole T>
 NEEDLE_INLINE T ceil(T x) {
   return x;
 }
-
-template <class T>
-  requires Integer<T> || Bool<T>
+template <Whole T>
 NEEDLE_INLINE T round_half_even(T x) {
   return x;
 }
-
-template <class T>
-  requires Integer<T> || Bool<T>
+template <Whole T>
 NEEDLE_INLINE bool is_infinite(T) {
   return false;
 }

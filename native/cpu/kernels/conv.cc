@@ -148,33 +148,20 @@ void run_conv_weight(Filter<T> filter, Image<const T> x, Image<const T> y, const
 }
 
 template <class T>
-void conv_as(const View& out, const View& x, const View& w, const ConvWindow& window,
-             const Epilogue* epilogue = nullptr) {
-  const Axes axes(x, out, w, window, false);
-  const bool unrolls = Unrolling::is_worth_it(axes.of[2], x.shape[x.ndim - 1], window.groups);
-  const Plain<T> to(out), from(x), filters(w, unrolls ? w.ndim : 0);
-  const Image<T> y = image_of<T>(to.view());
-  const Image<const T> images = image_of<const T>(from.load(x));
-  const Filter<const T> filter = filter_of<const T>(filters.load(w));
+void conv_as(const View& out, const View& in, const View& w, const ConvWindow& window,
+             bool is_adjoint, const Epilogue* epilogue = nullptr) {
+  const Axes axes(in, out, w, window, is_adjoint);
+  const bool unrolls = Unrolling::is_worth_it(axes.of[2], in.shape[in.ndim - 1], window.groups);
+  const Plain<T> to(out), from(in), filters(w, unrolls ? w.ndim : 0);
+  const Image<T> made = image_of<T>(to.view());
+  const Image<const T> images = image_of<const T>(from.load(in));
+  const View& taps = filters.load(w);
   if (const int64_t per = narrow_channels<T>(w, window)) {
-    with_narrow<T>(per, [&](auto n) { DepthwiseConv<T, n>(y, images, axes.of).run(filter); });
+    const Filter<const T> filter = filter_of<const T>(taps);
+    with_narrow<T>(per, [&](auto n) { DepthwiseConv<T, n>(made, images, axes.of).run(filter); });
   } else {
-    run_conv<T>(y, images, filter, axes, window.groups, epilogue);
-  }
-  to.store(out);
-}
-
-template <class T>
-void conv_by_data_as(const View& out, const View& y, const View& w, const ConvWindow& window) {
-  const Axes axes(y, out, w, window, true);
-  const Plain<T> to(out), from(y), filters(w, 0);
-  const Image<T> x = image_of<T>(to.view());
-  const Image<const T> images = image_of<const T>(from.load(y));
-  if (const int64_t per = narrow_channels<T>(w, window)) {
-    const Filter<const T> filter = filter_of<const T>(filters.load(w));
-    with_narrow<T>(per, [&](auto n) { DepthwiseConv<T, n>(x, images, axes.of).run(filter); });
-  } else {
-    run_conv<T>(x, images, filter_of<const T>(filters.load(w), true), axes, window.groups);
+    const Filter<const T> filter = filter_of<const T>(taps, is_adjoint);
+    run_conv<T>(made, images, filter, axes, window.groups, epilogue);
   }
   to.store(out);
 }
@@ -222,13 +209,20 @@ bool is_done(const View& out, const View& a, const View& b) {
   return true;
 }
 
+// Calls body(Tag<type to compute in>, a, b) if there is something to compute; neither a nor b is
+// out's memory.
+template <class F>
+void with_inputs(const View& out, const View& a, const View& b, const F& body) {
+  if (is_done(out, a, b)) return;
+  const Unaliased left(a, out), right(b, out);
+  with_compute_type(out.dtype, [&](auto tag) { body(tag, left.view(), right.view()); });
+}
+
 }  // namespace
 
 void conv(const View& out, const View& x, const View& w, const ConvWindow& window) {
-  if (is_done(out, x, w)) return;
-  const Unaliased images(x, out), filters(w, out);
-  with_compute_type(out.dtype, [&](auto tag) {
-    conv_as<typename decltype(tag)::type>(out, images.view(), filters.view(), window);
+  with_inputs(out, x, w, [&](auto tag, const View& images, const View& filters) {
+    conv_as<typename decltype(tag)::type>(out, images, filters, window, false);
   });
 }
 
@@ -243,24 +237,21 @@ void conv_then(const TileProgram& program, const View* const* operands, const in
                            all.writes_no_input();
   if (takes_tiles) {
     const Epilogue epilogue = all.epilogue();
-    return conv_as<float>(images_of(all.output(holder), shape, x.ndim), x, w, window, &epilogue);
+    const View y = images_of(all.output(holder), shape, x.ndim);
+    return conv_as<float>(y, x, w, window, false, &epilogue);
   }
   all.run_apart([&](const View& y) { conv(images_of(y, shape, x.ndim), x, w, window); });
 }
 
 void conv_by_data(const View& out, const View& y, const View& w, const ConvWindow& window) {
-  if (is_done(out, y, w)) return;
-  const Unaliased images(y, out), filters(w, out);
-  with_compute_type(out.dtype, [&](auto tag) {
-    conv_by_data_as<typename decltype(tag)::type>(out, images.view(), filters.view(), window);
+  with_inputs(out, y, w, [&](auto tag, const View& images, const View& filters) {
+    conv_as<typename decltype(tag)::type>(out, images, filters, window, true);
   });
 }
 
 void conv_by_weight(const View& out, const View& x, const View& y, const ConvWindow& window) {
-  if (is_done(out, x, y)) return;
-  const Unaliased left(x, out), right(y, out);
-  with_compute_type(out.dtype, [&](auto tag) {
-    conv_by_weight_as<typename decltype(tag)::type>(out, left.view(), right.view(), window);
+  with_inputs(out, x, y, [&](auto tag, const View& left, const View& right) {
+    conv_by_weight_as<typename decltype(tag)::type>(out, left, right, window);
   });
 }
 

@@ -127,7 +127,52 @@ template <class T>
 struct Filter {
   T* data;
   int64_t step[kSpace], in_step, out_step;
+
+  T* tap(int64_t d, int64_t h, int64_t w) const {
+    return data + d * step[0] + h * step[1] + w * step[2];
+  }
+  T* tap(const TapAxis (&axes)[kSpace], int64_t number) const {
+    const int64_t w = number % axes[2].taps, rest = number / axes[2].taps;
+    return tap(rest / axes[1].taps, rest % axes[1].taps, w);
+  }
 };
+
+inline int64_t count_taps(const TapAxis (&axes)[kSpace]) {
+  return axes[0].taps * axes[1].taps * axes[2].taps;
+}
+
+template <class T>
+void copy_run(T* to, const T* from, int64_t n) {
+  int64_t i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) store(to + i, load(from + i));
+  if (i == n) return;
+  const Lanes<T> lanes(static_cast<int>(n - i));
+  lanes.store(to + i, lanes.load(from + i));
+}
+
+// A filter with `rows` x `cols` numbers for each tap as the sum of segments, in their order. `run`
+// gets the first segment and the distance from each to the next; their rows are contiguous.
+template <class T, class F>
+void sum_segments(const Filter<T>& filter, const TapAxis (&axes)[kSpace], int64_t rows,
+                  int64_t cols, int64_t segments, const F& run) {
+  if (segments == 1) return run(filter, 0);
+  const int64_t tap = rows * cols, size = count_taps(axes) * tap;
+  const Workspace workspace(segments * size * static_cast<int64_t>(sizeof(T)));
+  T* const parts = workspace.template as<T>();
+  const int64_t line = axes[2].taps * tap;
+  run(Filter<T>{parts, {axes[1].taps * line, line, tap}, cols, 1}, size);
+  parallel_for(size / cols, max_of(1, (1 << 14) / cols), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T* const part = parts + i * cols;
+      T* const to = filter.tap(axes, i / rows) + i % rows * filter.in_step;
+      copy_run(to, part, cols);
+      for (int64_t s = 1; s < segments; ++s) {
+#pragma GCC ivdep
+        for (int64_t j = 0; j < cols; ++j) to[j] += part[s * size + j];
+      }
+    }
+  });
+}
 
 // n things in as few parts of at most `most` as possible, whose lengths differ by one at most: the
 // first `longer` parts have size + 1, the others size.
@@ -157,15 +202,6 @@ void merge_points(TapAxis (&axes)[kSpace], Image<A>& in, Image<B>& out) {
   axes[2].in = axes[2].out = in.batch * d * h * w;
   axes[0].in = axes[0].out = axes[1].in = axes[1].out = 1;
   in.batch = out.batch = 1;
-}
-
-template <class T>
-void copy_run(T* to, const T* from, int64_t n) {
-  int64_t i = 0;
-  for (; i + kLanes<T> <= n; i += kLanes<T>) store(to + i, load(from + i));
-  if (i == n) return;
-  const Lanes<T> lanes(static_cast<int>(n - i));
-  lanes.store(to + i, lanes.load(from + i));
 }
 
 // Few channels, and filters several taps wide: the inputs of an output's taps along the width lie

@@ -35,23 +35,15 @@ NEEDLE_INLINE void add_members(Vec<T> x, const Vec<T>* w, Vec<T>* sums, int step
   if constexpr (J + 1 < Per) add_members<T, Per, J + 1>(x, w, sums, step);
 }
 
-// Where a tap of the filter starts.
-template <class T>
-T* tap_of(const Filter<T>& filter, const TapAxis (&axes)[kSpace], int64_t tap) {
-  const int64_t w = tap % axes[2].taps, rest = tap / axes[2].taps;
-  return filter.data + rest / axes[1].taps * filter.step[0] + rest % axes[1].taps * filter.step[1] +
-         w * filter.step[2];
-}
-
 // The filter's taps (KD KH KW, Per, C), compact: row j is what channels do with the j-th input.
 template <class T, int Per>
 void pack_taps(T* to, const Filter<const T>& filter, const TapAxis (&axes)[kSpace],
                int64_t channels) {
-  const int64_t taps = axes[0].taps * axes[1].taps * axes[2].taps, grain = kPacked / channels;
+  const int64_t taps = count_taps(axes), grain = kPacked / channels;
   parallel_for(taps * Per, max_of(1, grain), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t j = row % Per;
-      const T* const from = tap_of(filter, axes, row / Per);
+      const T* const from = filter.tap(axes, row / Per);
       for (int64_t c = 0; c < channels; ++c) {
         const int64_t in = axes[2].is_adjoint ? c % Per : j, out = c - c % Per + j;
         to[row * channels + c] =
@@ -131,7 +123,7 @@ class DepthwiseConv {
   }
 
   void run(const Filter<const T>& filter) {
-    const int64_t taps = axes_[0].taps * axes_[1].taps * axes_[2].taps;
+    const int64_t taps = count_taps(axes_);
     const int64_t row = Per * out_.channels;  // of a tap
     const Workspace workspace(taps * row * static_cast<int64_t>(sizeof(T)));
     taps_ = workspace.template as<T>();
@@ -238,7 +230,7 @@ class DepthwiseWeight {
   }
 
   void run(const Filter<T>& filter) const {
-    const int64_t taps = axes_[0].taps * axes_[1].taps * axes_[2].taps;
+    const int64_t taps = count_taps(axes_);
     const int64_t lines = x_.batch * axes_[0].out * axes_[1].out, size = taps * Per * x_.channels;
     const int64_t work = lines * axes_[2].out * size;
     const int64_t segments = max_of(1, min_of(min_of(kSegments, lines), work / kDepthwiseGrain));
@@ -255,7 +247,7 @@ class DepthwiseWeight {
     const int64_t channels = x_.channels, grain = kPacked / (channels * segments);
     parallel_for(taps * Per, max_of(1, grain), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        T* const to = tap_of(filter, axes_, row / Per) + row % Per * filter.in_step;
+        T* const to = filter.tap(axes_, row / Per) + row % Per * filter.in_step;
         T* const total = sums + row * channels;
         for (int64_t s = 1; s < segments; ++s) {
           for (int64_t c = 0; c < channels; ++c) total[c] += total[s * size + c];

@@ -42,7 +42,7 @@ class TapConv {
     constexpr int64_t kTapWords = sizeof(Tap) / 8;
     int64_t entries = 0;
     for (const TapAxis& axis : axes_) entries += axis.taps * kTapWords + axis.phases() + 1;
-    taps_ = axes_[0].taps * axes_[1].taps * axes_[2].taps;
+    taps_ = count_taps(axes_);
     const int64_t packed = groups_ * panels_ * panel_size();
     const Workspace workspace(packed * kSize + entries * 8);
     packed_ = workspace.template as<T>();
@@ -155,7 +155,7 @@ class TapConv {
     const int64_t w = tap % axes_[2].taps, rest = tap / axes_[2].taps;
     const int64_t h = rest % axes_[1].taps, d = rest / axes_[1].taps;
     if (!table_[0].has(d) || !table_[1].has(h) || !table_[2].has(w)) return nullptr;
-    return filter_.data + d * filter_.step[0] + h * filter_.step[1] + w * filter_.step[2];
+    return filter_.tap(d, h, w);
   }
 
   int64_t panel_offset(int64_t panel) const {

@@ -40,19 +40,8 @@ class TapWeight {
   }
 
   void run() {
-    if (segments_ == 1) return run_tasks(filter_, 0);
-    const int64_t row = groups_ * cols_, size = taps_ * rows_ * row;
-    const Workspace workspace(segments_ * size * kSize);
-    Filter<T> part = filter_;
-    part.data = workspace.template as<T>();
-    part.in_step = row;
-    part.step[2] = rows_ * row;
-    part.step[1] = axes_[2].taps * part.step[2];
-    part.step[0] = axes_[1].taps * part.step[1];
-    run_tasks(part, size);
-    parallel_for(taps_ * rows_, max_of(1, (1 << 14) / row), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) add_segments(part.data + i * row, size, i);
-    });
+    sum_segments(filter_, axes_, rows_, groups_ * cols_, segments_,
+                 [&](const Filter<T>& sums, int64_t step) { run_tasks(sums, step); });
   }
 
  private:
@@ -84,7 +73,7 @@ class TapWeight {
   };
 
   void plan() {
-    taps_ = axes_[0].taps * axes_[1].taps * axes_[2].taps;
+    taps_ = count_taps(axes_);
     part_cols_ = even_part(cols_, kPartCols, kWidth);
     const int64_t most_rows = kPartBytes / (taps_ * part_cols_ * kSize);
     part_rows_ = even_part(rows_, max_of(kMostRows, min_of(kPartRows, most_rows)));
@@ -101,19 +90,6 @@ class TapWeight {
     const int64_t outputs = y_.batch * axes_[0].out * axes_[1].out * axes_[2].out;
     const int64_t work = outputs * taps_ * rows_ * cols_ * groups_;
     segments_ = min_of(chunks_, ceil_div(max_of(1, min_of(kTasks, work / kTaskWork)), parts_));
-  }
-
-  // Row i of the filter = the sum of its segments, in their order.
-  void add_segments(const T* part, int64_t size, int64_t i) const {
-    const int64_t tap = i / rows_, w = tap % axes_[2].taps, rest = tap / axes_[2].taps;
-    T* const to = filter_.data + rest / axes_[1].taps * filter_.step[0] +
-                  rest % axes_[1].taps * filter_.step[1] + w * filter_.step[2] +
-                  i % rows_ * filter_.in_step;
-    for (int64_t j = 0; j < groups_ * cols_; ++j) {
-      T total = part[j];
-      for (int64_t s = 1; s < segments_; ++s) total += part[s * size + j];
-      to[j] = total;
-    }
   }
 
   void run_tasks(const Filter<T>& filter, int64_t segment_step) const {
@@ -297,8 +273,8 @@ class TapWeight {
         const int64_t kw = tap % axes_[2].taps, rest = tap / axes_[2].taps;
         const int64_t kh = rest % axes_[1].taps, kd = rest / axes_[1].taps;
         const PanelSum<T> sum = list_runs(chunk, {kd, kh, kw}, packed, list);
-        T* const to = sums.data + kd * sums.step[0] + kh * sums.step[1] + kw * sums.step[2] +
-                      part.row * sums.in_step + part.group * cols_ + part.col + j;
+        T* const to =
+            sums.tap(kd, kh, kw) + part.row * sums.in_step + part.group * cols_ + part.col + j;
         for (int64_t r = 0; r < rows.count; ++r) {
           const int64_t x_panel = unrolls_ ? part.row + rows.start(r) : r * packed.x_step;
           (r < tall ? tall_kernel : low_kernel)(

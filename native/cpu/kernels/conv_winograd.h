@@ -168,15 +168,9 @@ class WinogradConv {
       const float* b = filters + place * place_step;
       for (int64_t j = 0; j < cols; j += kWidth, b += in_.channels * kWidth) {
         const Panels<float> panels = {inputs.data + place * inputs.step, b};
-        const PanelSum<float> sum = {&panels, 1, in_.channels, inputs.row, 1, kWidth};
-        const int64_t n = min_of(kWidth, cols - j);
-        const BlockKernel<float> longer = block_kernel<float>(rows.length(0), n);
-        const BlockKernel<float> shorter = block_kernel<float>(rows.size, n);
-        float* const to = sums.data + place * sums.step + j;
-        for (int64_t i = 0; i < rows.count; ++i) {
-          const int64_t row = rows.start(i);
-          (i < rows.longer ? longer : shorter)(sum, row, 0, to + row * sums.row, sums.row, false);
-        }
+        multiply_block_rows({&panels, 1, in_.channels, inputs.row, 1, kWidth}, 0,
+                            sums.data + place * sums.step + j, sums.row, rows,
+                            min_of(kWidth, cols - j), false);
       }
     }
   }

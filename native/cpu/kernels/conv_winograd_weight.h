@@ -21,7 +21,7 @@ class WinogradWeight {
   // axes: from x (in) to y (out), not adjoint; filter.out_step is 1.
   WinogradWeight(Filter<float> filter, Image<const float> x, Image<const float> y,
                  const TapAxis (&axes)[kSpace])
-      : filter_(filter), x_(x), y_(y), tiles_(x.batch, axes) {
+      : filter_(filter), x_(x), y_(y), axes_(axes), tiles_(x.batch, axes) {
     part_rows_ = even_part(x.channels, kPartSide);
     part_cols_ = even_part(y.channels, kPartSide, kLanes<float>);
     down_ = ceil_div(x.channels, part_rows_);
@@ -40,15 +40,8 @@ class WinogradWeight {
   }
 
   void run() {
-    if (segments_ == 1) return run_tasks(filter_, 0);
-    const int64_t tap = x_.channels * y_.channels, size = kTapSide * kTapSide * tap;
-    const Workspace workspace(segments_ * size * kSize);
-    Filter<float> parts = {workspace.as<float>(), {0, kTapSide * tap, tap}, y_.channels, 1};
-    run_tasks(parts, size);
-    const int64_t rows = kTapSide * kTapSide * x_.channels;
-    parallel_for(rows, max_of(1, (1 << 14) / y_.channels), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) add_segments(parts.data, size, i);
-    });
+    sum_segments(filter_, axes_, x_.channels, y_.channels, segments_,
+                 [&](const Filter<float>& sums, int64_t step) { run_tasks(sums, step); });
   }
 
  private:
@@ -63,18 +56,6 @@ class WinogradWeight {
   struct Part {
     int64_t row, rows, col, cols;
   };
-
-  // Row i of (3, 3, channels) = the sum of its segments, in their order.
-  void add_segments(const float* parts, int64_t size, int64_t i) const {
-    const int64_t tap = i / x_.channels, cols = y_.channels;
-    float* const to = filter_.data + tap / kTapSide * filter_.step[1] +
-                      tap % kTapSide * filter_.step[2] + i % x_.channels * filter_.in_step;
-    for (int64_t j = 0; j < cols; ++j) {
-      float total = parts[i * cols + j];
-      for (int64_t s = 1; s < segments_; ++s) total += parts[s * size + i * cols + j];
-      to[j] = total;
-    }
-  }
 
   void run_tasks(const Filter<float>& filter, int64_t segment_step) const {
     parallel_for(segments_ * down_ * across_, 1, [&](int64_t begin, int64_t end) {
@@ -126,17 +107,10 @@ class WinogradWeight {
     for (int64_t place = 0; place < kPlaces; ++place) {
       const Panels<float> panels = {inputs.data + place * inputs.step,
                                     gradients.data + place * gradients.step};
-      const PanelSum<float> sum = {&panels, 1, n, 1, inputs.row, gradients.row};
       for (int64_t j = 0; j < part.cols; j += kWidth) {
-        const int64_t cols = min_of(kWidth, part.cols - j);
-        const BlockKernel<float> longer = block_kernel<float>(rows.length(0), cols);
-        const BlockKernel<float> shorter = block_kernel<float>(rows.size, cols);
-        float* const to = sums.data + place * sums.step + j;
-        for (int64_t i = 0; i < rows.count; ++i) {
-          const int64_t row = rows.start(i);
-          (i < rows.longer ? longer : shorter)(sum, row, j, to + row * sums.row, sums.row,
-                                               accumulate);
-        }
+        multiply_block_rows({&panels, 1, n, 1, inputs.row, gradients.row}, j,
+                            sums.data + place * sums.step + j, sums.row, rows,
+                            min_of(kWidth, part.cols - j), accumulate);
       }
     }
   }
@@ -170,6 +144,7 @@ class WinogradWeight {
 
   Filter<float> filter_;
   Image<const float> x_, y_;
+  const TapAxis (&axes_)[kSpace];
   WinogradTiles tiles_;
   int64_t part_rows_, part_cols_, down_, across_, segments_;
 };

@@ -209,6 +209,17 @@ inline void transform_gradients(const Places& to, const Image<const float>& imag
   }
 }
 
+// C (rows x cols, no wider than a block) at column `col` of the sum, in blocks of even heights.
+inline void multiply_block_rows(const PanelSum<float>& sum, int64_t col, float* c, int64_t c_row,
+                                const Cuts& rows, int64_t cols, bool accumulate) {
+  const BlockKernel<float> longer = block_kernel<float>(rows.length(0), cols);
+  const BlockKernel<float> shorter = block_kernel<float>(rows.size, cols);
+  for (int64_t i = 0; i < rows.count; ++i) {
+    const int64_t row = rows.start(i);
+    (i < rows.longer ? longer : shorter)(sum, row, col, c + row * c_row, c_row, accumulate);
+  }
+}
+
 // Is a convolution of these axes one that tiles can compute?
 inline bool has_tiles(const TapAxis (&axes)[kSpace], int64_t groups) {
   const TapAxis& depth = axes[0];

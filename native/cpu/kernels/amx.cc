@@ -125,10 +125,7 @@ void multiply_amx(const Product<float>& p, const Epilogue* epilogue) {
 template <class E>
 void multiply_or_amx(const Product<float>& p) {
   if (!takes_amx<E>(p)) return multiply(p);
-  const bool by_columns = length_of(p.out.row_stride) < length_of(p.out.col_stride);
-  Product<float> q = by_columns ? p.transposed() : p;
-  q.out.is_plain = q.out.is_plain && q.out.col_stride == static_cast<int64_t>(sizeof(float));
-  multiply_amx<E>(q, nullptr);
+  multiply_amx<E>(p.along_rows(), nullptr);
 }
 
 }  // namespace

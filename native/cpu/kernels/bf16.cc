@@ -66,8 +66,7 @@ void multiply_or_dots(const Product<float>& p) {
   if (min_of(min_of(p.m, p.n), p.k) < kLeastSide || p.m * p.n * p.k < kLeastWork) {
     return multiply(p);
   }
-  const bool by_columns = length_of(p.out.row_stride) < length_of(p.out.col_stride);
-  PairGemm<bf16_t, 1, DotUnit>(by_columns ? p.transposed() : p, nullptr).run();
+  PairGemm<bf16_t, 1, DotUnit>(p.along_rows(), nullptr).run();
 }
 
 }  // namespace

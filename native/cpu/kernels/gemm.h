@@ -60,6 +60,13 @@ struct Product {
             m,
             k};
   }
+
+  // This, or transposed, whichever has rows of out along memory; they are plain only without gaps.
+  Product along_rows() const {
+    Product p = length_of(out.row_stride) < length_of(out.col_stride) ? transposed() : *this;
+    p.out.is_plain = p.out.is_plain && p.out.col_stride == sizeof(T);
+    return p;
+  }
 };
 
 // Chosen by GFLOP/s of one core, best of interleaved runs: with AVX2 on Zen 3, where multiply-adds

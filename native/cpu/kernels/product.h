@@ -34,10 +34,7 @@ void multiply(const Product<T>& p) {
   if (p.m == 1 || (p.m <= kFewDots && by_dots) || (p.m <= kFewRows && is_large)) {
     return multiply_few_rows(p, by_dots);
   }
-  constexpr int64_t kSize = sizeof(T);
-  const bool by_columns = length_of(p.out.row_stride) < length_of(p.out.col_stride);
-  Product<T> q = by_columns ? p.transposed() : p;
-  q.out.is_plain = q.out.is_plain && q.out.col_stride == kSize;
+  const Product<T> q = p.along_rows();
   if (has_long_sums(q)) return LongSums<T>(q).run();
   Gemm<T>(q).run();
 }

@@ -4,8 +4,7 @@
 #include "entries.h"
 #include "loops.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // v, to be read while `out` is written: v itself, or a compact copy when both are the same memory.
@@ -28,5 +27,4 @@ class Unaliased {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

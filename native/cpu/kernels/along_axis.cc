@@ -4,8 +4,7 @@
 #include "reduce_axes.h"
 #include "reduce_ops.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // One axis of a, and the walk over all others (strides of a and of out). Outputs come one by one,
@@ -224,5 +223,4 @@ void scan(ScanOp op, const View& out, const View& a, int axis) {
   op == ScanOp::cumsum ? scan_with<Sum>(out, a, axis) : scan_with<Prod>(out, a, axis);
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

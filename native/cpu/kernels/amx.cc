@@ -12,8 +12,7 @@
 // The loops around are pair_gemm.h's.
 #include "pair_gemm.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // Which terms are multiplied: first the small products, and from each to the next one operand stays
@@ -174,5 +173,4 @@ void matmul_of_amx(const TileProgram& program, const TileProgram* then,
   });
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -14,8 +14,7 @@
 #include "loops.h"
 #include "vec.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kPanel = 2 * kSide;  // rows of A or columns of B in a panel: two tiles
@@ -231,5 +230,4 @@ class Packer {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

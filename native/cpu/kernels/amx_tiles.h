@@ -11,8 +11,7 @@
 #include <immintrin.h>
 #endif
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kSide = 16;                 // rows of a tile, and its floats or pairs in a row
@@ -142,5 +141,4 @@ NEEDLE_INLINE void tile_multiply() {
 #endif
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

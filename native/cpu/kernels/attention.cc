@@ -7,8 +7,7 @@
 #include "attention_query.h"
 #include "attention_tiles.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // Forward ----------------------------------------------------------------------------------------
@@ -302,5 +301,4 @@ void attention_backward(const AttentionOutputs& out, const AttentionInputs& in,
   Backward<float>(out, in, given).run();
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

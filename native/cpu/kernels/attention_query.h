@@ -5,8 +5,7 @@
 #include "attention_tiles.h"
 #include "reduce_ops.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 template <class T>
@@ -111,5 +110,4 @@ class OneQuery {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

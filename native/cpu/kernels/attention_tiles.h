@@ -11,8 +11,7 @@
 #include "vec_math.h"
 #include "workspace.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // A tile: 32 KB of floats, of which a column of 14 queries and 128 keys stays in the first-level
@@ -248,5 +247,4 @@ NEEDLE_INLINE Vec<T> level_of(Vec<T> highest) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -6,8 +6,7 @@
 // use this file's table (isa.cc).
 #include "pair_gemm.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 struct DotUnit {
@@ -78,5 +77,4 @@ void matmul_bf16(const View& out, const View& a, const View& b) {
   multiply_views<bf16_t>(out, left.view(), right.view(), multiply_or_dots);
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

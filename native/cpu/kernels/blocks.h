@@ -8,8 +8,7 @@
 #include "loops.h"
 #include "tile.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int kMaxOperands = kMaxProgramOperands + 1;  // outputs, inputs, a random stream
@@ -263,5 +262,4 @@ inline void for_each_block(const Walk& walk, Block shape, const Setup& setup) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -23,8 +23,7 @@
 #include "loops.h"
 #include "vec.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 template <class T>
@@ -219,5 +218,4 @@ void multiply_panels(const PanelSum<T>& sum, T* c, int64_t c_row, int64_t rows, 
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -8,8 +8,7 @@
 #include "conv_winograd_weight.h"
 #include "entries.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // Calls body(Tag<type to compute in>): halves in float, integers and bools in 64 bits, which wrap.
@@ -255,5 +254,4 @@ void conv_by_weight(const View& out, const View& x, const View& y, const ConvWin
   });
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -13,8 +13,7 @@
 
 #include "gemm.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int kSpace = 3;
@@ -251,5 +250,4 @@ class Unrolling {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

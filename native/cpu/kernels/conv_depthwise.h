@@ -9,8 +9,7 @@
 
 #include "conv.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kDepthwiseGrain = 1 << 16;  // products worth a task
@@ -327,5 +326,4 @@ class DepthwiseWeight {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -13,8 +13,7 @@
 
 #include "winograd.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 class WinogradConv {
@@ -236,5 +235,4 @@ class WinogradConv {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

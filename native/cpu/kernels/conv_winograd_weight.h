@@ -12,8 +12,7 @@
 
 #include "winograd.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 class WinogradWeight {
@@ -150,5 +149,4 @@ class WinogradWeight {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

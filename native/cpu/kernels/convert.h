@@ -12,8 +12,7 @@
 #include "../../common/dtype.h"
 #include "inline.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 template <class A, class B>
@@ -188,5 +187,4 @@ NEEDLE_INLINE int64_t convert_vectors(bf16_t* to, const float* from, int64_t n) 
 #endif
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

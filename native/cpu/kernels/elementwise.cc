@@ -4,8 +4,7 @@
 #include "entries.h"
 #include "stream.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // Load every input, operate, store. Operand 0 is the output.
@@ -263,5 +262,4 @@ void where(const View& out, const View& cond, const View& a, const View& b) {
   run(program, walk);
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

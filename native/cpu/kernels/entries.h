@@ -15,8 +15,7 @@
   X(gather) X(scatter) X(argsort) X(searchsorted) X(count_nonzero) X(nonzero)
 // clang-format on
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 
 // Each of them is a function of the same name, with the parameters that the table says.
 #define NEEDLE_DECLARE(name) std::remove_pointer_t<decltype(KernelTable::name)> name;
@@ -28,5 +27,4 @@ std::remove_pointer_t<decltype(KernelTable::matmul)> matmul_amx;   // avx512 and
 std::remove_pointer_t<decltype(KernelTable::matmul_then)> matmul_then_amx;
 std::remove_pointer_t<decltype(KernelTable::matmul_of)> matmul_of_amx;
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -7,8 +7,7 @@
 #include "entries.h"
 #include "workspace.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 
 // A program whose input 0 is a product of floats. Operands have the product's two axes, inputs
 // broadcast to them; inputs[0] is not read. It is elementwise, or reduces rows, in one pass over
@@ -147,5 +146,4 @@ struct OfOperands {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

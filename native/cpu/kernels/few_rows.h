@@ -5,8 +5,7 @@
 
 #include "gemm.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // GB/s of two threads of a Zen 3, of weights beyond the caches (bfloat16, 768 x 2304, one row):
@@ -245,5 +244,4 @@ void multiply_few_rows(const Product<T>& p, bool by_dots) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -5,8 +5,7 @@
 #include "convert.h"
 #include "vec.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 struct Floats {
@@ -102,5 +101,4 @@ NEEDLE_INLINE bool is_any_beyond(Floats x, float limit) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

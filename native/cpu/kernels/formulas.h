@@ -5,8 +5,7 @@
 #include "../../common/elementwise.h"
 #include "scalar.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // A formula may be a reference (c ? x : y); its result is a value.
@@ -37,5 +36,4 @@ struct Formula;
 #include "../../common/elementwise.def"
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

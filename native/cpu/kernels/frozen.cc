@@ -3,8 +3,7 @@
 
 #include "../frozen_programs.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // Vectors of float32 that do not fuse products and sums are no faster than the interpreter.
@@ -20,5 +19,4 @@ constexpr Frozen entry_of() {
 constexpr Frozen kFrozen[] = {NEEDLE_FROZEN_PROGRAMS(FROZEN)};
 #undef FROZEN
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -16,8 +16,7 @@
 #include "stream.h"
 #include "tile.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 
 struct FrozenCall {
   const TileProgram& program;
@@ -538,5 +537,4 @@ class FrozenRows {
 
 extern const Frozen kFrozen[];  // by number; nullptr where the interpreter is as quick
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -7,8 +7,7 @@
 
 #include "../frozen.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr bool ends_phase(const Line& i) {
@@ -115,5 +114,4 @@ struct Schedule {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

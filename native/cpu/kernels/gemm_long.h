@@ -10,8 +10,7 @@
 
 #include "gemm.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kLongSums = 4;     // times as long as a side of C
@@ -81,5 +80,4 @@ class LongSums {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

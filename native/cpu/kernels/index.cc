@@ -6,8 +6,7 @@
 #include "loops.h"
 #include "sort_entries.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kGrain = 1 << 15;  // elements worth a task
@@ -368,5 +367,4 @@ void scatter(ScatterOp op, const View& out, const View* indices, int n_indices, 
   });
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

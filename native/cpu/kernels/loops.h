@@ -9,8 +9,7 @@
 #include "../view.h"
 #include "convert.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -238,5 +237,4 @@ Source<T> source_of(DType dtype) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -16,8 +16,7 @@
 #include "stream.h"
 #include "tile.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kTileBytes = 4096;
@@ -531,5 +530,4 @@ class Machine {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -8,8 +8,7 @@
 
 #include "floats.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 NEEDLE_INLINE uint64_t bits_of(double x) { return __builtin_bit_cast(uint64_t, x); }
@@ -369,5 +368,4 @@ NEEDLE_INLINE float power(float x, float y) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

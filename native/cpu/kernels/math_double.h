@@ -7,8 +7,7 @@
 
 #include "math.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // 2^n where the low 12 bits of `whole` are n, as in the sum of n and kRoundDouble.
@@ -197,5 +196,4 @@ inline double sin(double x) { return is_large_angle(x) ? __builtin_sin(x) : sin_
 inline double cos(double x) { return is_large_angle(x) ? __builtin_cos(x) : cos_of_moderate(x); }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -1,8 +1,7 @@
 #include "entries.h"
 #include "product.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 
 void matmul(const View& out, const View& a, const View& b) {
   if (out.size() == 0) return;
@@ -41,5 +40,4 @@ void matmul_of(const TileProgram& program, const TileProgram* then, const View* 
   });
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

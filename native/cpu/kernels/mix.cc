@@ -8,8 +8,7 @@
 #include "transpose.h"
 #include "workspace.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kLines = 16;            // that lie side by side in a transposed block
@@ -249,5 +248,4 @@ void mix(const View& out, const View& a, const View& starts, const View& places,
   run(out, a, starts, places, weights, axis);
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -6,8 +6,7 @@
 #include "transpose.h"
 #include "widen.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // A matrix of any layout, whose elements are computed in T; strides in bytes.
@@ -96,5 +95,4 @@ void pack_rows(T* to, const Matrix<T>& a, const char* from, int64_t rows, int64_
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

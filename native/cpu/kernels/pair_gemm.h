@@ -16,8 +16,7 @@
 #include "entries.h"
 #include "product.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // k per block: a panel of A and one of B fit the first-level cache, of 48 KiB, beside their sums.
@@ -155,5 +154,4 @@ class PairGemm {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

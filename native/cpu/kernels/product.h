@@ -6,8 +6,7 @@
 #include "gemm_long.h"
 #include "small_products.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kGrain = 1 << 15;       // multiplications worth a task
@@ -189,5 +188,4 @@ bool with_tiles(const OfOperands& o, const View& a, const F& multiply) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

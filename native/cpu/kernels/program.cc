@@ -3,8 +3,7 @@
 #include "frozen_run.h"
 #include "machine.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kKeptBytes = 256 << 10;  // of a tile's rows between phases: stays in L2
@@ -504,5 +503,4 @@ void run_each(const TileProgram& program, const View* const* operands, int calls
   });
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

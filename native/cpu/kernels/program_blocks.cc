@@ -3,8 +3,7 @@
 #include "frozen_run.h"
 #include "machine.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // A program on a part of matrices, of which the one numbered `held`, outputs first, lies in a block
@@ -166,5 +165,4 @@ void compute_block(const Prologue& prologue, float* block, int64_t block_stride,
       .run(row0, rows, col0, cols);
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

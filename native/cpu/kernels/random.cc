@@ -10,8 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int kWords = 512;        // computed at a time
@@ -207,5 +206,4 @@ void random(RandomOp op, const View& out, uint64_t seed, uint64_t offset) {
   }
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -8,8 +8,7 @@
 #include "reduce_axes.h"
 #include "reduce_ops.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kStretch = 128;  // rows that columns add up in float, then in double
@@ -252,5 +251,4 @@ void reduce(ReduceOp op, const View& out, const View& a) {
   }
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -3,8 +3,7 @@
 
 #include "loops.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kTile = 512;         // outputs that the column form takes together
@@ -45,5 +44,4 @@ inline bool prefers_columns(const Nest<2>& kept, int64_t reduced, int64_t reduce
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -10,8 +10,7 @@
 #include "loops.h"
 #include "vec.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // Sum and Prod of integers run on unsigned types, so they wrap. In every operation, Total is the
@@ -245,5 +244,4 @@ void reduce_row(T* __restrict acc, const T* x, int64_t n) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -5,8 +5,7 @@
 
 #include "math_double.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 template <class T>
@@ -178,5 +177,4 @@ NEEDLE_INLINE double gelu_slope(double x) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -5,8 +5,7 @@
 #include "brgemm.h"
 #include "gemm.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 template <class T>
@@ -65,5 +64,4 @@ class SmallProducts {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -3,8 +3,7 @@
 #include "entries.h"
 #include "sort_entries.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kGrain = 1 << 12;  // elements worth a task
@@ -199,5 +198,4 @@ void nonzero(const View& a, int64_t* coordinates) {
   }
 }
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -4,8 +4,7 @@
 
 #include "loops.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 template <class Key>
@@ -105,5 +104,4 @@ Entry<Key>* sort_entries(Entry<Key>* entries, Entry<Key>* spare, int64_t n) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

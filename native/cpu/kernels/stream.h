@@ -12,8 +12,7 @@
 #include "../view.h"
 #include "vec.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // Results from this size on are streamed; those of one operation from twice as many bytes on. Two
@@ -81,5 +80,4 @@ struct StreamEnd {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -4,8 +4,7 @@
 #define NEEDLE_TEXT(x) #x
 #define NEEDLE_NAME(x) NEEDLE_TEXT(x)
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 
 extern const KernelTable table;
 
@@ -49,5 +48,4 @@ extern const KernelTable amx_table;
 const KernelTable amx_table = with_amx(table);
 #endif
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

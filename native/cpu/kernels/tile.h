@@ -6,8 +6,7 @@
 #include "../../common/dtype.h"
 #include "../../common/elementwise.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 
 // Elements in a tile: three tiles of 8-byte elements take 12 KB, which stays in any L1 cache.
 constexpr int64_t kTile = 512;
@@ -88,5 +87,4 @@ struct ColumnSum {
 };
 extern const ColumnSum kColumnSum[kNumComputeTypes];
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

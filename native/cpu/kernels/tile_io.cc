@@ -5,8 +5,7 @@
 #include "tile.h"
 #include "transpose.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 template <class To, class From>
@@ -162,5 +161,4 @@ constexpr StoreTileFn kStoreBits[4] = {store<uint8_t, uint8_t>, store<uint16_t, 
 constexpr CopyFn kCopyBits[4] = {copy_bits<uint8_t>, copy_bits<uint16_t>, copy_bits<uint32_t>,
                                  copy_bits<uint64_t>};
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -2,8 +2,7 @@
 #include "formulas.h"
 #include "tile.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 NEEDLE_INLINE bool_t as_result(bool x, bool_t) { return make_bool(x); }
@@ -210,5 +209,4 @@ constexpr OpFn kSelect[4] = {
     ternary_tile<Select, bool_t, uint8_t>, ternary_tile<Select, bool_t, uint16_t>,
     ternary_tile<Select, bool_t, uint32_t>, ternary_tile<Select, bool_t, uint64_t>};
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -2,8 +2,7 @@
 #include "reduce_ops.h"
 #include "tile.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 template <class Op, class T>
@@ -183,5 +182,4 @@ constexpr ColumnSum kColumnSum[kNumComputeTypes] = {column_sum<float>(ComputeTyp
                                                     column_sum<int64_t>(ComputeType::i64),
                                                     {}};
 
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

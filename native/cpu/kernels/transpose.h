@@ -5,8 +5,7 @@
 
 #include "inline.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // to[k * to_step + i] = row i's element k, for a block of 16 bytes by as many rows.
@@ -54,5 +53,4 @@ void transpose(T* to, int64_t to_step, const char* from, int64_t row_stride, int
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -12,8 +12,7 @@
 
 #include "inline.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 #if defined(__AVX512F__) || defined(NEEDLE_WIDE)
@@ -277,5 +276,4 @@ NEEDLE_INLINE void for_each_vec(int64_t n, const F& body) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -8,8 +8,7 @@
 #include "scalar.h"
 #include "vec.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // e^x = power (1 + tail), power = 2^n with n whole, tail = e^r - 1 with |r| <= ln(2) / 2. For x
@@ -77,5 +76,4 @@ NEEDLE_INLINE Vec<double> tanh(Vec<double> x) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

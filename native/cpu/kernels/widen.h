@@ -5,8 +5,7 @@
 #include "loops.h"
 #include "vec.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 // kLanes<T> stored elements from p on, as Ts: exact.
@@ -61,5 +60,4 @@ bool with_widened(DType dtype, int64_t stride, F&& body) {
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

@@ -18,8 +18,7 @@
 
 #include "conv.h"
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 constexpr int64_t kPlaces = 16;   // of a transformed tile
@@ -254,5 +253,4 @@ inline bool winograd_pays(const TapAxis (&axes)[kSpace], int64_t batch, int64_t 
 }
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

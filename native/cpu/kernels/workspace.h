@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <new>
 
-namespace needle {
-namespace NEEDLE_ISA {
+namespace needle::NEEDLE_ISA {
 namespace {
 
 struct Memory {
@@ -56,5 +55,4 @@ class Workspace {
 };
 
 }  // namespace
-}  // namespace NEEDLE_ISA
-}  // namespace needle
+}  // namespace needle::NEEDLE_ISA

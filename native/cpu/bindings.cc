@@ -75,12 +75,12 @@ void bind_memory(nb::module_& m) {
   m.def(
       "empty",
       [](nb::handle size, nb::handle dtype) {
-        const int64_t count = read_int(size, {"empty", nullptr}, "size");
+        const int64_t count = read_int(size, {"empty"}, "size");
         if (count < 0) {
-          raise_value({"empty", nullptr}, "size must not be negative, got %lld",
+          raise_value({"empty"}, "size must not be negative, got %lld",
                       static_cast<long long>(count));
         }
-        return new_buffer(count, read_dtype(dtype, {"empty", nullptr}));
+        return new_buffer(count, read_dtype(dtype, {"empty"}));
       },
       nb::arg("size"), nb::arg("dtype"));
 
@@ -105,9 +105,9 @@ void bind_threads(nb::module_& m) {
       "set_num_threads",
       [](nb::handle count) {
         constexpr int kMost = 1024;
-        const int64_t n = read_int(count, {"set_num_threads", nullptr}, "the number of threads");
+        const int64_t n = read_int(count, {"set_num_threads"}, "the number of threads");
         if (n < 1 || n > kMost) {
-          raise_value({"set_num_threads", nullptr}, "expected 1 to %d threads, got %lld", kMost,
+          raise_value({"set_num_threads"}, "expected 1 to %d threads, got %lld", kMost,
                       static_cast<long long>(n));
         }
         const GilRelease release;
@@ -138,7 +138,7 @@ void bind_instruction_sets(nb::module_& m) {
   m.def(
       "set_matmul_precision",
       [](nb::handle value) {
-        const Site site = {"set_matmul_precision", nullptr};
+        const Site site = {"set_matmul_precision"};
         const int64_t position = read_int(value, site, "the precision");
         if (position < 0 || position > 2) raise_value(site, "expected 0, 1 or 2");
         set_matmul_precision(static_cast<MatmulPrecision>(position));

@@ -20,10 +20,10 @@ namespace needle {
 
 namespace nb = nanobind;
 
-// Where an operand comes from, for error messages: "[kernel] role: ...".
+// Where an operand comes from, for error messages: "[kernel] role: ...", or "[kernel] ...".
 struct Site {
   const char* kernel;
-  const char* role;
+  const char* role = nullptr;
 };
 
 // What ArrayBase, the base class of arrays, holds; null until it is set.
@@ -189,7 +189,7 @@ template <class F>
 void run_kernel(int64_t work, F&& kernel) {
   constexpr int64_t kWorthReleasing = 32768;  // about 10 us
   if (recording() != nullptr) [[unlikely]]
-    raise_value({"Sequence", nullptr}, "this call cannot be part of one");
+    raise_value({"Sequence"}, "this call cannot be part of one");
   if (work < kWorthReleasing) return kernel();
   const GilRelease release;
   restart_interrupt_clock();

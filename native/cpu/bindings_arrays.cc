@@ -51,7 +51,7 @@ ArrayFields* fill_array(PyObject* cls, PyObject* shape, PyObject* strides, PyObj
 // empty_array(cls, shape, dtype, device): row-major, in a buffer of its own
 PyObject* empty_array(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=] {
-    constexpr Site site{"empty", nullptr};
+    constexpr Site site{"empty"};
     check_call(arguments, count, 4, array_type, "empty_array");
     View view;
     const bool is_empty = read_shape(arguments[1], view, site);
@@ -106,7 +106,7 @@ nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shap
   out.ndim = shape.ndim;
   out.dtype = shape.dtype;
   std::copy(shape.shape, shape.shape + shape.ndim, out.shape);
-  const bool is_empty = check_shape(out, {"empty", nullptr});
+  const bool is_empty = check_shape(out, {"empty"});
   out.set_compact_strides();
   nb::object sizes = make_tuple(out.shape, out.ndim), strides = make_tuple(out.strides, out.ndim);
   nb::object handle = new_buffer(is_empty ? 0 : out.size(), out.dtype);

@@ -120,7 +120,7 @@ std::vector<Operand> read_compact(nb::handle outs, nb::handle ins) {
   for (const nb::handle out : outs) operands.push_back(read_output(out, {"run_c", "outs"}));
   for (const nb::handle in : ins) operands.push_back(read_operand(in, {"run_c", "ins"}));
   for (const Operand& operand : operands) {
-    if (!is_compact(operand.view)) raise_value({"run_c", nullptr}, "expected compact operands");
+    if (!is_compact(operand.view)) raise_value({"run_c"}, "expected compact operands");
   }
   return operands;
 }
@@ -144,7 +144,7 @@ void run_pieces(UserFn function, int64_t count, int64_t pieces, Views views, siz
 }
 
 void run_c(nb::handle function, nb::handle outs, nb::handle ins, nb::handle iterations) {
-  constexpr Site site{"run_c", nullptr};
+  constexpr Site site{"run_c"};
   const int64_t count = read_int(iterations, site, "the number of iterations");
   if (count < 0) raise_value(site, "expected a count of iterations, got %lld", (long long)count);
   const std::vector<Operand> operands = read_compact(outs, ins);

@@ -11,13 +11,13 @@ constexpr int64_t kMost = int64_t{1} << 30;  // products of two sizes or steps s
 void read_steps(nb::handle value, int rank, int64_t lowest, int64_t (&steps)[kSpace],
                 const char* kernel, const char* what) {
   if (!PyTuple_Check(value.ptr()) || PyTuple_GET_SIZE(value.ptr()) != rank) {
-    raise_type({kernel, nullptr}, "%s must be a tuple of %d numbers", what, rank);
+    raise_type({kernel}, "%s must be a tuple of %d numbers", what, rank);
   }
   for (int i = 0; i < rank; ++i) {
-    const int64_t n = read_int(PyTuple_GET_ITEM(value.ptr(), i), {kernel, nullptr}, what);
+    const int64_t n = read_int(PyTuple_GET_ITEM(value.ptr(), i), {kernel}, what);
     if (n < lowest || n > kMost) {
-      raise_value({kernel, nullptr}, "%s %lld is outside %lld ... 2**30", what,
-                  static_cast<long long>(n), static_cast<long long>(lowest));
+      raise_value({kernel}, "%s %lld is outside %lld ... 2**30", what, static_cast<long long>(n),
+                  static_cast<long long>(lowest));
     }
     steps[kSpace - rank + i] = n;
   }
@@ -29,7 +29,7 @@ ConvWindow read_window(nb::handle stride, nb::handle padding, nb::handle dilatio
   read_steps(stride, rank, 1, window.stride, kernel, "stride");
   read_steps(padding, rank, -kMost, window.padding, kernel, "padding");
   read_steps(dilation, rank, 1, window.dilation, kernel, "dilation");
-  window.groups = read_int(groups, {kernel, nullptr}, "groups");
+  window.groups = read_int(groups, {kernel}, "groups");
   return window;
 }
 
@@ -44,7 +44,7 @@ void check_shapes(const View& x, const View& w, const View& y, int64_t groups, c
     fits = x.shape[d] <= kMost && y.shape[d] <= kMost && (d == channels - 1 || w.shape[d] <= kMost);
   }
   if (!fits) {
-    raise_value({kernel, nullptr}, "images %s and %s do not fit filters %s in %lld groups",
+    raise_value({kernel}, "images %s and %s do not fit filters %s in %lld groups",
                 shape_text(x).c_str(), shape_text(y).c_str(), shape_text(w).c_str(),
                 static_cast<long long>(groups));
   }
@@ -52,7 +52,7 @@ void check_shapes(const View& x, const View& w, const View& y, int64_t groups, c
 
 int read_rank(const View& a, const View& b, const View& c, const char* kernel) {
   if (a.ndim != b.ndim || a.ndim != c.ndim || a.ndim < 3 || a.ndim > kSpace + 2) {
-    raise_value({kernel, nullptr}, "expected operands with the same 3 to 5 axes, got %s, %s, %s",
+    raise_value({kernel}, "expected operands with the same 3 to 5 axes, got %s, %s, %s",
                 shape_text(a).c_str(), shape_text(b).c_str(), shape_text(c).c_str());
   }
   return a.ndim - 2;

@@ -61,7 +61,7 @@ template <class Kind>
 nb::object export_capsule(Operand&& operand) {
   auto owner = std::make_unique<Export<Kind>>();
   owner->operand = std::move(operand);
-  buffer_of(owner->operand.handle, {"to_dlpack", nullptr}).expose();
+  buffer_of(owner->operand.handle, {"to_dlpack"}).expose();
   View& view = owner->operand.view;
   auto& managed = owner->managed;
   managed.context = owner.get();
@@ -79,7 +79,7 @@ nb::object export_capsule(Operand&& operand) {
 Operand copy_of(const Operand& source) {
   Operand copied = {source.view, new_buffer(source.view.size(), source.view.dtype), false};
   View& view = copied.view;
-  view.data = buffer_of(copied.handle, {"to_dlpack", nullptr}).data();
+  view.data = buffer_of(copied.handle, {"to_dlpack"}).data();
   view.set_compact_strides();
   run_kernel(view.size(), [&] { kernels().copy(view, source.view); });
   return copied;
@@ -102,7 +102,7 @@ nb::object to_dlpack(nb::handle a, nb::handle stream, nb::handle max_version, nb
   if (!max_version.is_none()) {
     const nb::object major = nb::steal(PySequence_GetItem(max_version.ptr(), 0));
     if (!major.is_valid()) throw nb::python_error();
-    if (read_int(major, {"to_dlpack", nullptr}, "max_version") >= 1) {
+    if (read_int(major, {"to_dlpack"}, "max_version") >= 1) {
       return export_capsule<Versioned>(std::move(operand));
     }
   }
@@ -118,14 +118,14 @@ DType find_dtype(dlpack::DataType type) {
       return static_cast<DType>(i);
     }
   }
-  raise_type({"from_dlpack", nullptr},
+  raise_type({"from_dlpack"},
              "no dtype for DLPack type code %d with %d bits and %d lanes; convert the array first",
              type.code, type.bits, type.lanes);
 }
 
 // The tensor as a view, and the number of elements that it reaches over.
 View read_tensor(const dlpack::Tensor& tensor, int64_t* reach) {
-  constexpr Site site{"from_dlpack", nullptr};
+  constexpr Site site{"from_dlpack"};
   if (tensor.device.type != dlpack::kCpu) {
     raise_value(site, "expected an array in CPU memory, got DLPack device type %d; copy it first",
                 tensor.device.type);
@@ -185,12 +185,12 @@ nb::object from_dlpack(nb::handle capsule) {
     const auto* const managed = static_cast<const dlpack::VersionedTensor*>(
         PyCapsule_GetPointer(capsule.ptr(), Versioned::kName));
     if (managed->major != 1) {
-      raise_value({"from_dlpack", nullptr}, "expected DLPack version 1, got %u", managed->major);
+      raise_value({"from_dlpack"}, "expected DLPack version 1, got %u", managed->major);
     }
     return import_capsule<Versioned>(capsule);
   }
   if (PyCapsule_IsValid(capsule.ptr(), Plain::kName)) return import_capsule<Plain>(capsule);
-  raise_type({"from_dlpack", nullptr}, "expected an unused DLPack capsule, got %s",
+  raise_type({"from_dlpack"}, "expected an unused DLPack capsule, got %s",
              Py_TYPE(capsule.ptr())->tp_name);
 }
 

@@ -33,7 +33,7 @@ struct HeldBuffer {
 };
 
 nb::object from_numpy(nb::handle array, nb::handle dtype_handle) {
-  constexpr Site site{"from_numpy", nullptr};
+  constexpr Site site{"from_numpy"};
   const DType dtype = read_dtype(dtype_handle, site);
   const HeldBuffer held(array, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT);
   const Py_buffer& source = held.buffer;
@@ -139,8 +139,8 @@ int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
   try {
     auto exported = std::make_unique<ExportedBuffer>();
     const nb::object shown = nb::handle(self).attr("_export_buffer")();
-    exported->operand = read_operand(shown, {"buffer", nullptr});
-    buffer_of(exported->operand.handle, {"buffer", nullptr}).expose();
+    exported->operand = read_operand(shown, {"buffer"});
+    buffer_of(exported->operand.handle, {"buffer"}).expose();
     if (describe(*exported, self, buffer, flags) != 0) return -1;
     buffer->internal = exported.release();
     return 0;

@@ -11,7 +11,7 @@ namespace {
 // The lowest 64 bits of a Python int.
 uint64_t read_word(nb::handle value, const char* what) {
   if (!PyLong_Check(value.ptr())) {
-    raise_type({"random", nullptr}, "%s must be int, got %s", what, Py_TYPE(value.ptr())->tp_name);
+    raise_type({"random"}, "%s must be int, got %s", what, Py_TYPE(value.ptr())->tp_name);
   }
   return PyLong_AsUnsignedLongLongMask(value.ptr());
 }
@@ -78,7 +78,7 @@ std::vector<Operand> read_indices(nb::handle indices, const View& values, const 
     fits = values.shape[leading + d - count] == array.shape[d];
   }
   if (!fits) {
-    raise_value({kernel, nullptr}, "%d indices into shape %s do not give shape %s", count,
+    raise_value({kernel}, "%d indices into shape %s do not give shape %s", count,
                 shape_text(array).c_str(), shape_text(values).c_str());
   }
   require_dtype(values.dtype, array.dtype, {kernel, "out"});
@@ -180,8 +180,7 @@ nb::object nonzero(nb::handle a) {
     count = count_kernel(snapshot);
   });
   nb::object result = new_buffer(count * from.ndim, DType::i64);
-  auto* const coordinates =
-      reinterpret_cast<int64_t*>(buffer_of(result, {"nonzero", nullptr}).data());
+  auto* const coordinates = reinterpret_cast<int64_t*>(buffer_of(result, {"nonzero"}).data());
   run_kernel(from.size(), [&] { kernel(snapshot, coordinates); });
   return result;
 }

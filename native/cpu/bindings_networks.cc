@@ -41,8 +41,8 @@ class AttentionReader {
                   nb::handle scale, bool is_causal, const View& like)
       : kernel_(kernel), ndim_(like.ndim) {
     if (ndim_ < 2 || !is_floating(like.dtype)) {
-      raise_value({kernel, nullptr}, "expected floating matrices, got %s of %s",
-                  shape_text(like).c_str(), dtype_name(like.dtype));
+      raise_value({kernel}, "expected floating matrices, got %s of %s", shape_text(like).c_str(),
+                  dtype_name(like.dtype));
     }
     dtype_ = like.dtype;
     sum_dtype_ = dtype_ == DType::f64 ? DType::f64 : DType::f32;
@@ -51,7 +51,7 @@ class AttentionReader {
     k_ = read_operand(k, {kernel, "k"});
     v_ = read_operand(v, {kernel, "v"});
     if (q_.view.ndim < 2 || k_.view.ndim < 2 || v_.view.ndim < 2) {
-      raise_value({kernel, nullptr}, "expected q, k and v with at least two axes");
+      raise_value({kernel}, "expected q, k and v with at least two axes");
     }
     queries = q_.view.shape[q_.view.ndim - 2];
     size = q_.view.shape[q_.view.ndim - 1];
@@ -66,7 +66,7 @@ class AttentionReader {
       mask_.view = fitted(mask_, {queries, keys}, chooses ? DType::b8 : sum_dtype_, "mask");
     }
     is_causal_ = is_causal;
-    scale_ = read_float(scale, {kernel, nullptr}, "scale");
+    scale_ = read_float(scale, {kernel}, "scale");
   }
 
   // Adds the inputs to a launch; what it gives finds them there.

@@ -130,16 +130,16 @@ int64_t read_int(nb::handle value, Site site, const char* what) {
 }
 
 int read_axis(nb::handle value, int ndim, const char* kernel) {
-  const int64_t axis = read_int(value, {kernel, nullptr}, "axis");
+  const int64_t axis = read_int(value, {kernel}, "axis");
   if (axis < -ndim || axis >= ndim) {
-    raise_value({kernel, nullptr}, "axis %lld is out of range for %d axes",
-                static_cast<long long>(axis), ndim);
+    raise_value({kernel}, "axis %lld is out of range for %d axes", static_cast<long long>(axis),
+                ndim);
   }
   return static_cast<int>(axis < 0 ? axis + ndim : axis);
 }
 
 void raise_undefined(const char* name, DType dtype) {
-  raise_type({name, nullptr}, "is not defined for dtype %s", dtype_name(dtype));
+  raise_type({name}, "is not defined for dtype %s", dtype_name(dtype));
 }
 
 NameTable& NameTable::add(const char* name) {
@@ -150,14 +150,14 @@ NameTable& NameTable::add(const char* name) {
 
 int NameTable::position(nb::handle name) const {
   if (!PyUnicode_Check(name.ptr())) {
-    raise_type({kernel_, nullptr}, "name must be a str, got %s", Py_TYPE(name.ptr())->tp_name);
+    raise_type({kernel_}, "name must be a str, got %s", Py_TYPE(name.ptr())->tp_name);
   }
   PyObject* const found = PyDict_GetItemWithError(dict_, name.ptr());
   if (found != nullptr) return static_cast<int>(PyLong_AsLong(found));
   if (PyErr_Occurred()) throw nb::python_error();
   const char* const text = PyUnicode_AsUTF8(name.ptr());
   if (text == nullptr) throw nb::python_error();
-  raise_value({kernel_, nullptr}, "there is no operation named '%.100s'", text);
+  raise_value({kernel_}, "there is no operation named '%.100s'", text);
 }
 
 nb::object make_tuple(const int64_t* values, int count) {
@@ -335,14 +335,14 @@ Factors read_factors(const View& a, const View& b, const View& out, DType dtype,
   require_dtype(a.dtype, dtype, {kernel, "a"});
   if (!is_widened) require_dtype(b.dtype, dtype, {kernel, "b"});
   if (out.ndim < 2 || a.ndim < 2 || b.ndim < 2) {
-    raise_value({kernel, nullptr}, "expected at least two axes, got %s @ %s", shape_text(a).c_str(),
+    raise_value({kernel}, "expected at least two axes, got %s @ %s", shape_text(a).c_str(),
                 shape_text(b).c_str());
   }
   const int64_t m = out.shape[out.ndim - 2], n = out.shape[out.ndim - 1], k = a.shape[a.ndim - 1];
   const bool fits =
       a.shape[a.ndim - 2] == m && b.shape[b.ndim - 2] == k && b.shape[b.ndim - 1] == n;
   if (!fits) {
-    raise_value({kernel, nullptr}, "inner dimensions differ: %s @ %s -> %s", shape_text(a).c_str(),
+    raise_value({kernel}, "inner dimensions differ: %s @ %s -> %s", shape_text(a).c_str(),
                 shape_text(b).c_str(), shape_text(out).c_str());
   }
   Factors factors;

@@ -203,7 +203,7 @@ int read_row(nb::handle axes, int ndim) {
   if (!PyTuple_CheckExact(axes.ptr())) return -1;
   const auto count = static_cast<int>(PyTuple_GET_SIZE(axes.ptr()));
   for (int i = 0; i < count; ++i) {
-    if (read_int(PyTuple_GET_ITEM(axes.ptr(), i), {"run", nullptr}, "axes") != ndim - count + i) {
+    if (read_int(PyTuple_GET_ITEM(axes.ptr(), i), {"run"}, "axes") != ndim - count + i) {
       return -1;
     }
   }
@@ -370,7 +370,7 @@ Operand factor_of(const char* kernel, const TileProgram& program, const View& ou
                 "expected elementwise instructions, none random, and one full float32 output");
   }
   if (out.ndim < 2 || b.ndim < 2) {
-    raise_value({kernel, nullptr}, "expected matrices, got %s and %s", shape_text(out).c_str(),
+    raise_value({kernel}, "expected matrices, got %s and %s", shape_text(out).c_str(),
                 shape_text(b).c_str());
   }
   Operand a = {out, nb::none(), true};
@@ -431,7 +431,7 @@ void conv_then(nb::handle program, nb::handle outs, nb::handle x, nb::handle w, 
   const std::vector<nb::object> sizes = read_sequence(shape, "shape");
   y.ndim = static_cast<int>(std::min<size_t>(sizes.size(), kMaxDims));
   for (int d = 0; d < y.ndim; ++d) {
-    y.shape[d] = read_int(sizes[static_cast<size_t>(d)].ptr(), {kName, nullptr}, "shape");
+    y.shape[d] = read_int(sizes[static_cast<size_t>(d)].ptr(), {kName}, "shape");
     if (y.shape[d] < 0) raise_value({kName, "shape"}, "expected sizes of 0 or more");
   }
   const View& matrix = call.product();

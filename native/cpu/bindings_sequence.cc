@@ -9,7 +9,7 @@
 namespace needle {
 namespace {
 
-constexpr Site kSite{"Sequence", nullptr};
+constexpr Site kSite{"Sequence"};
 
 // A sequence and what its slots must be when it runs.
 struct SequenceObject {
@@ -116,7 +116,7 @@ struct LoopPlace {
   int64_t ring;   // 0: element i for step i; two that alternate: 1 reads the other, 2 writes
 };
 
-constexpr Site kLoop{"run_loop", nullptr};
+constexpr Site kLoop{"run_loop"};
 
 std::vector<LoopPlace> read_places(nb::handle places) {
   std::vector<LoopPlace> found;
@@ -188,7 +188,7 @@ void run_loop(const SequenceObject& body, nb::handle steps, bool reverse, nb::ha
 // A Python function on the memory of operands in C order, as a part of a sequence: it is called
 // with a list of buffers, outputs first, which live as long as the call.
 void run_python(nb::handle function, nb::handle outs, nb::handle ins) {
-  constexpr Site site{"run_python", nullptr};
+  constexpr Site site{"run_python"};
   std::vector<Operand> operands;
   for (const nb::handle out : nb::cast<nb::tuple>(outs)) operands.push_back(read_output(out, site));
   for (const nb::handle in : nb::cast<nb::tuple>(ins)) operands.push_back(read_operand(in, site));

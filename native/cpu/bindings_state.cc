@@ -9,7 +9,7 @@ namespace {
 const NodeFields& read_node(PyObject* object) {
   const NodeFields* const node = node_fields(object);
   if (node == nullptr) {
-    raise_type({"state", nullptr}, "expected a tensor, got %s", Py_TYPE(object)->tp_name);
+    raise_type({"state"}, "expected a tensor, got %s", Py_TYPE(object)->tp_name);
   }
   return *node;
 }
@@ -17,21 +17,21 @@ const NodeFields& read_node(PyObject* object) {
 void check_lists(PyObject* const* arguments, Py_ssize_t given, Py_ssize_t expected) {
   bool fits = given == expected;
   for (Py_ssize_t i = 0; fits && i < given; ++i) fits = PyList_Check(arguments[i]);
-  if (!fits) raise_type({"state", nullptr}, "expected %zd lists", expected);
+  if (!fits) raise_type({"state"}, "expected %zd lists", expected);
 }
 
 Py_ssize_t same_length(PyObject* const* lists, int count) {
   const Py_ssize_t n = PyList_GET_SIZE(lists[0]);
   for (int k = 1; k < count; ++k) {
-    if (PyList_GET_SIZE(lists[k]) != n) raise_value({"state", nullptr}, "lengths differ");
+    if (PyList_GET_SIZE(lists[k]) != n) raise_value({"state"}, "lengths differ");
   }
   return n;
 }
 
 Py_ssize_t index_in(PyObject* list, PyObject* index) {
-  const Py_ssize_t i = read_int(index, {"state", nullptr}, "a place");
+  const Py_ssize_t i = read_int(index, {"state"}, "a place");
   if (i < 0 || i >= PyList_GET_SIZE(list)) {
-    raise_value({"state", nullptr}, "there is no place %zd", i);
+    raise_value({"state"}, "there is no place %zd", i);
   }
   return i;
 }
@@ -50,7 +50,7 @@ PyObject* gradient_of(PyObject* tensor) {
 // What a place stands for: a tensor for itself, (tensor, True) for its gradient, which may be None.
 PyObject* tensor_at(PyObject* place) {
   if (!PyTuple_Check(place)) return place;
-  if (PyTuple_GET_SIZE(place) != 2) raise_type({"state", nullptr}, "expected (tensor, True)");
+  if (PyTuple_GET_SIZE(place) != 2) raise_type({"state"}, "expected (tensor, True)");
   return gradient_of(PyTuple_GET_ITEM(place, 0));
 }
 
@@ -61,7 +61,7 @@ PyObject* array_in(const NodeFields& node) {
 }
 
 bool refers_to(PyObject* reference, PyObject* other) {
-  if (!PyWeakref_Check(reference)) raise_type({"state", nullptr}, "expected weak references");
+  if (!PyWeakref_Check(reference)) raise_type({"state"}, "expected weak references");
 #if PY_VERSION_HEX >= 0x030D0000
   PyObject* object = nullptr;
   if (PyWeakref_GetRef(reference, &object) < 0) throw nb::python_error();
@@ -109,8 +109,7 @@ PyObject* same_names(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
       } else if (PyCell_Check(place)) {
         value = PyCell_GET(place);
       } else {
-        raise_type({"state", nullptr}, "expected a dict or a cell, got %s",
-                   Py_TYPE(place)->tp_name);
+        raise_type({"state"}, "expected a dict or a cell, got %s", Py_TYPE(place)->tp_name);
       }
       if (value != PyList_GET_ITEM(arguments[2], i)) Py_RETURN_FALSE;
     }
@@ -122,8 +121,7 @@ PyObject* same_names(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 PyObject* own_memory(PyObject* array) {
   PyObject* const handle = array_fields(array)->handle;
   const bool is_own = Py_REFCNT(array) == 1 && handle != nullptr && Py_REFCNT(handle) == 1;
-  const bool is_foreign =
-      is_own && is_buffer(handle) && buffer_of(handle, {"state", nullptr}).is_foreign();
+  const bool is_foreign = is_own && is_buffer(handle) && buffer_of(handle, {"state"}).is_foreign();
   return is_own && !is_foreign ? handle : nullptr;
 }
 
@@ -147,7 +145,7 @@ PyObject* take_memory(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
       PyObject* const tensor = tensor_at(place);
       PyObject* const array = tensor == Py_None ? nullptr : array_in(read_node(tensor));
       PyObject* const handle = array == nullptr ? nullptr : array_fields(array)->handle;
-      if (handle == nullptr) raise_value({"state", nullptr}, "a tensor has no memory");
+      if (handle == nullptr) raise_value({"state"}, "a tensor has no memory");
       const bool may_change = tensor == place || is_own_gradient(tensor, read_node(tensor));
       const bool is_own = home != Py_None && may_change && own_memory(array) != nullptr;
       if (read != Py_None) put(arguments[3], read, handle);
@@ -169,7 +167,7 @@ bool has_layout(PyObject* array, PyObject* const* layout, Py_ssize_t size) {
   const ArrayFields& a = *array_fields(array);
   return is_equal(a.shape, layout[0]) && is_equal(a.strides, layout[1]) &&
          is_equal(a.offset, layout[2]) && is_equal(a.dtype, layout[3]) && a.device == layout[4] &&
-         is_buffer(a.handle) && buffer_of(a.handle, {"state", nullptr}).size() == size;
+         is_buffer(a.handle) && buffer_of(a.handle, {"state"}).size() == size;
 }
 
 // take_gradients(homes, buffers) with homes (slot, tensor, shape, strides, offset, dtype, device,
@@ -182,10 +180,10 @@ PyObject* take_gradients(PyObject*, PyObject* const* arguments, Py_ssize_t count
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(arguments[0]); ++i) {
       PyObject* const tuple = PyList_GET_ITEM(arguments[0], i);
       if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != 8) {
-        raise_type({"state", nullptr}, "expected tuples of 8");
+        raise_type({"state"}, "expected tuples of 8");
       }
       PyObject* const* const home = &PyTuple_GET_ITEM(tuple, 0);
-      const Py_ssize_t size = read_int(home[7], {"state", nullptr}, "a size");
+      const Py_ssize_t size = read_int(home[7], {"state"}, "a size");
       PyObject* const gradient = gradient_of(home[1]);
       PyObject* const array = gradient == Py_None ? nullptr : array_in(read_node(gradient));
       PyObject* const memory = array == nullptr ? nullptr : own_memory(array);

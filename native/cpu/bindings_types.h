@@ -33,8 +33,7 @@ inline void check_call(PyObject* const* arguments, Py_ssize_t given, Py_ssize_t 
       PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(arguments[0]), base)) {
     return;
   }
-  raise_type({name, nullptr}, "expected a class over %s and %zd fields", base->tp_name,
-             expected - 1);
+  raise_type({name}, "expected a class over %s and %zd fields", base->tp_name, expected - 1);
 }
 
 // Calls f and gives its exception to Python: what nanobind does for the functions that it binds.

@@ -62,7 +62,7 @@ PyObject* make_view(const ArrayFields& of, const Layout& layout) {
 template <class F>
 PyObject* view_of(PyObject* const* arguments, Py_ssize_t count, const char* name, const F& find) {
   return guarded([&]() -> PyObject* {
-    if (count != 2) raise_type({name, nullptr}, "expected an array and its argument");
+    if (count != 2) raise_type({name}, "expected an array and its argument");
     const ArrayFields* const array = array_fields(arguments[0]);
     Layout from, to;
     if (!read_layout(array, from) || !find(from, arguments[1], to)) Py_RETURN_NONE;

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "buffer.h"
 #include "kernels.h"
@@ -92,6 +93,12 @@ DType read_dtype(nb::handle name, Site site);
 int64_t read_int(nb::handle value, Site site, const char* what);
 nb::object make_tuple(const int64_t* values, int count);
 
+// A new reference, or the exception that Python has set.
+inline nb::object checked(PyObject* object) {
+  if (object == nullptr) throw nb::python_error();
+  return nb::steal(object);
+}
+
 int read_axis(nb::handle value, int ndim, const char* kernel);  // from 0 on
 
 constexpr bool is_floating(DType dtype) {
@@ -121,6 +128,10 @@ bool read_shape(nb::handle tuple, View& view, Site site);
 
 Operand read_operand(nb::handle object, Site site);
 Operand read_output(nb::handle object, Site site);  // writable, and no element twice
+
+// Of a call with a sequence of each: outputs, then inputs.
+std::vector<Operand> read_operands(nb::handle outs, nb::handle ins, const char* kernel);
+std::vector<const View*> views_of(const std::vector<Operand>& operands);
 
 // The view with its axes matched to `shape` by NumPy's rules: new and stretched axes get stride 0.
 View broadcast(const View& view, const int64_t* shape, int ndim, Site site);

@@ -41,9 +41,9 @@ class Calls {
     call.run = function_at<RowsFn>(fields[0]);
     call.finish = function_at<FinishFn>(fields[1]);
     call.first_view = static_cast<int64_t>(operands_.size());
-    for (const nb::handle out : fields[2]) operands_.push_back(read_output(out, kSite));
-    for (const nb::handle in : fields[3]) operands_.push_back(read_operand(in, kSite));
-    call.n_views = static_cast<int>(static_cast<int64_t>(operands_.size()) - call.first_view);
+    std::vector<Operand> operands = read_operands(fields[2], fields[3], kSite.kernel);
+    call.n_views = static_cast<int>(operands.size());
+    std::move(operands.begin(), operands.end(), std::back_inserter(operands_));
     call.rows = read_int(fields[4], kSite, "the number of rows");
     call.grain = read_int(fields[5], kSite, "the grain");
     call.columns = read_int(fields[6], kSite, "the number of columns");
@@ -57,11 +57,9 @@ class Calls {
   }
 
   void launch_all() {
-    std::vector<const View*> views;
     int64_t work = 0;
-    for (const Operand& operand : operands_) views.push_back(&operand.view);
     for (const Operand& operand : operands_) work += operand.view.size();
-    launch(work, views,
+    launch(work, views_of(operands_),
            [calls = std::move(calls_), pieces = pieces_](Views v) { run_all(calls, pieces, v); });
   }
 
@@ -115,16 +113,6 @@ using UserFn = void (*)(void* const* at, const int64_t* const* shapes, int64_t b
 
 constexpr int64_t kPieceElements = 32768;  // of the largest operand: some 10 us of arithmetic
 
-std::vector<Operand> read_compact(nb::handle outs, nb::handle ins) {
-  std::vector<Operand> operands;
-  for (const nb::handle out : outs) operands.push_back(read_output(out, {"run_c", "outs"}));
-  for (const nb::handle in : ins) operands.push_back(read_operand(in, {"run_c", "ins"}));
-  for (const Operand& operand : operands) {
-    if (!is_compact(operand.view)) raise_value({"run_c"}, "expected compact operands");
-  }
-  return operands;
-}
-
 // Iterations [0, count) of a function, in so many pieces at most.
 void run_pieces(UserFn function, int64_t count, int64_t pieces, Views views, size_t number) {
   std::vector<void*> at(number);
@@ -147,17 +135,16 @@ void run_c(nb::handle function, nb::handle outs, nb::handle ins, nb::handle iter
   constexpr Site site{"run_c"};
   const int64_t count = read_int(iterations, site, "the number of iterations");
   if (count < 0) raise_value(site, "expected a count of iterations, got %lld", (long long)count);
-  const std::vector<Operand> operands = read_compact(outs, ins);
+  const std::vector<Operand> operands = read_operands(outs, ins, "run_c");
   const auto address = function_at<UserFn>(function.attr("address"));
   if (address == nullptr) raise_value(site, "expected a function");
-  std::vector<const View*> views;
   int64_t largest = 1;
   for (const Operand& operand : operands) {
-    views.push_back(&operand.view);
+    if (!is_compact(operand.view)) raise_value(site, "expected compact operands");
     largest = std::max(largest, operand.view.size());
   }
   const int64_t pieces = largest / kPieceElements + 1;
-  launch(largest, views, [address, count, pieces, number = views.size()](Views v) {
+  launch(largest, views_of(operands), [address, count, pieces, number = operands.size()](Views v) {
     run_pieces(address, count, pieces, v, number);
   });
 }

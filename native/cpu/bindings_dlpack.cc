@@ -69,10 +69,9 @@ nb::object export_capsule(Operand&& operand) {
   Kind::set_flags(managed, owner->operand.readonly);
   managed.tensor = {view.data,  {dlpack::kCpu, 0}, view.ndim, kTypes[static_cast<int>(view.dtype)],
                     view.shape, view.strides,      0};
-  PyObject* const capsule = PyCapsule_New(&managed, Kind::kName, Export<Kind>::destroy_unused);
-  if (capsule == nullptr) throw nb::python_error();
+  nb::object capsule = checked(PyCapsule_New(&managed, Kind::kName, Export<Kind>::destroy_unused));
   owner.release();
-  return nb::steal(capsule);
+  return capsule;
 }
 
 // The operand's elements in a compact buffer of their own.
@@ -100,8 +99,7 @@ nb::object to_dlpack(nb::handle a, nb::handle stream, nb::handle max_version, nb
   }
   if (copy.ptr() == Py_True) operand = copy_of(operand);
   if (!max_version.is_none()) {
-    const nb::object major = nb::steal(PySequence_GetItem(max_version.ptr(), 0));
-    if (!major.is_valid()) throw nb::python_error();
+    const nb::object major = checked(PySequence_GetItem(max_version.ptr(), 0));
     if (read_int(major, {"to_dlpack"}, "max_version") >= 1) {
       return export_capsule<Versioned>(std::move(operand));
     }

@@ -164,9 +164,7 @@ nb::object make_exporter_type() {
       {0, nullptr}};
   static PyType_Spec spec = {"needle._native.BufferExporter", 0, 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
-  PyObject* const type = PyType_FromSpec(&spec);
-  if (type == nullptr) throw nb::python_error();
-  return nb::steal(type);
+  return checked(PyType_FromSpec(&spec));
 }
 
 }  // namespace

@@ -161,12 +161,9 @@ int NameTable::position(nb::handle name) const {
 }
 
 nb::object make_tuple(const int64_t* values, int count) {
-  nb::object tuple = nb::steal(PyTuple_New(count));
-  if (!tuple.is_valid()) throw nb::python_error();
+  nb::object tuple = checked(PyTuple_New(count));
   for (int i = 0; i < count; ++i) {
-    PyObject* const item = PyLong_FromLongLong(values[i]);
-    if (item == nullptr) throw nb::python_error();
-    PyTuple_SET_ITEM(tuple.ptr(), i, item);
+    PyTuple_SET_ITEM(tuple.ptr(), i, checked(PyLong_FromLongLong(values[i])).release().ptr());
   }
   return tuple;
 }
@@ -262,6 +259,19 @@ Operand read_output(nb::handle object, Site site) {
     }
   }
   return operand;
+}
+
+std::vector<Operand> read_operands(nb::handle outs, nb::handle ins, const char* kernel) {
+  std::vector<Operand> operands;
+  for (const nb::handle out : outs) operands.push_back(read_output(out, {kernel, "outs"}));
+  for (const nb::handle in : ins) operands.push_back(read_operand(in, {kernel, "ins"}));
+  return operands;
+}
+
+std::vector<const View*> views_of(const std::vector<Operand>& operands) {
+  std::vector<const View*> views;
+  for (const Operand& operand : operands) views.push_back(&operand.view);
+  return views;
 }
 
 View broadcast(const View& view, const int64_t* shape, int ndim, Site site) {

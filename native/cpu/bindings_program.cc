@@ -13,8 +13,7 @@ namespace {
 const TileProgram& find_program(nb::handle program) {
   static PyObject* const known = PyDict_New();
   static PyObject* const name = PyUnicode_InternFromString("code");
-  const nb::object code = nb::steal(PyObject_GetAttr(program.ptr(), name));
-  if (!code.is_valid()) throw nb::python_error();
+  const nb::object code = checked(PyObject_GetAttr(program.ptr(), name));
   if (!PyBytes_Check(code.ptr())) {
     raise_type({"run", "program"}, "code must be bytes, got %s", Py_TYPE(code.ptr())->tp_name);
   }
@@ -29,10 +28,8 @@ const TileProgram& find_program(nb::handle program) {
   } catch (const std::invalid_argument& error) {
     throw nb::value_error(error.what());
   }
-  const nb::object capsule = nb::steal(PyCapsule_New(decoded.get(), nullptr, nullptr));
-  if (!capsule.is_valid() || PyDict_SetItem(known, code.ptr(), capsule.ptr()) != 0) {
-    throw nb::python_error();
-  }
+  const nb::object capsule = checked(PyCapsule_New(decoded.get(), nullptr, nullptr));
+  if (PyDict_SetItem(known, code.ptr(), capsule.ptr()) != 0) throw nb::python_error();
   return *decoded.release();
 }
 
@@ -170,15 +167,14 @@ void run(nb::handle program, nb::handle outs, nb::handle ins, int inner) {
 nb::object find_typed(nb::handle program, nb::handle arrays) {
   static PyObject* const name = PyUnicode_InternFromString("_typed");
   const Py_ssize_t count = PyTuple_GET_SIZE(arrays.ptr());
-  const nb::object dtypes = nb::steal(PyTuple_New(count));
+  const nb::object dtypes = checked(PyTuple_New(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
     const ArrayFields* const array = array_fields(PyTuple_GET_ITEM(arrays.ptr(), i));
     if (array == nullptr || !is_plain_array(*array)) return {};
     PyTuple_SET_ITEM(dtypes.ptr(), i, Py_NewRef(array->dtype));
   }
-  const nb::object known = nb::steal(PyObject_GetAttr(program.ptr(), name));
-  const nb::object key = nb::steal(PyTuple_Pack(2, dtypes.ptr(), Py_None));
-  if (!known.is_valid() || !key.is_valid()) throw nb::python_error();
+  const nb::object known = checked(PyObject_GetAttr(program.ptr(), name));
+  const nb::object key = checked(PyTuple_Pack(2, dtypes.ptr(), Py_None));
   PyObject* const found = PyDict_GetItemWithError(known.ptr(), key.ptr());
   if (found == nullptr && PyErr_Occurred()) throw nb::python_error();
   return nb::borrow(found);
@@ -229,13 +225,12 @@ nb::object new_run(nb::handle program, nb::handle arrays, nb::handle axes) {
   const int inner = read_row(axes, space.ndim);
   if (inner < 0) return nb::none();
   const TileProgram& decoded = find_program(typed);
-  const nb::object dtypes = nb::steal(PyObject_GetAttr(typed.ptr(), name));
-  if (!dtypes.is_valid()) throw nb::python_error();
+  const nb::object dtypes = checked(PyObject_GetAttr(typed.ptr(), name));
   if (!PyTuple_Check(dtypes.ptr()) || PyTuple_GET_SIZE(dtypes.ptr()) != decoded.n_outputs) {
     raise_type({"run", "program"}, "expected a dtype for each of %d outputs", decoded.n_outputs);
   }
   const ArrayFields& like = *array_fields(PyTuple_GET_ITEM(arrays.ptr(), 0));
-  const nb::object outs = nb::steal(PyTuple_New(decoded.n_outputs));
+  const nb::object outs = checked(PyTuple_New(decoded.n_outputs));
   for (int k = 0; k < decoded.n_outputs; ++k) {
     View shape, out;
     cut_shape(space, inner, decoded.output_kind[k], shape);

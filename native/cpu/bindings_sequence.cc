@@ -154,23 +154,15 @@ void run_loop(const SequenceObject& body, nb::handle steps, bool reverse, nb::ha
               nb::handle outs, nb::handle ins) {
   const int64_t count = read_int(steps, kLoop, "the number of steps");
   std::vector<LoopPlace> found = read_places(places);
-  std::vector<Operand> operands;
-  for (const nb::handle out : nb::cast<nb::tuple>(outs)) {
-    operands.push_back(read_output(out, kLoop));
-  }
-  for (const nb::handle in : nb::cast<nb::tuple>(ins)) {
-    operands.push_back(read_operand(in, kLoop));
-  }
+  const std::vector<Operand> operands = read_operands(outs, ins, kLoop.kernel);
   if (found.size() != body.slots.size()) {
     raise_value(kLoop, "expected %zu places, got %zu", body.slots.size(), found.size());
   }
   for (size_t s = 0; s < found.size() && count > 0; ++s) {
     check_place(found[s], body.slots[s], count, operands);
   }
-  std::vector<const View*> views;
-  for (const Operand& operand : operands) views.push_back(&operand.view);
   constexpr int64_t kLong = int64_t{1} << 30;
-  launch(kLong, views, [inner = body.sequence, count, reverse, found](Views v) {
+  launch(kLong, views_of(operands), [inner = body.sequence, count, reverse, found](Views v) {
     std::vector<Memory> slots(found.size());
     for (int64_t step = 0; step < count; ++step) {
       const int64_t element = reverse ? count - 1 - step : step;
@@ -188,17 +180,12 @@ void run_loop(const SequenceObject& body, nb::handle steps, bool reverse, nb::ha
 // A Python function on the memory of operands in C order, as a part of a sequence: it is called
 // with a list of buffers, outputs first, which live as long as the call.
 void run_python(nb::handle function, nb::handle outs, nb::handle ins) {
-  constexpr Site site{"run_python"};
-  std::vector<Operand> operands;
-  for (const nb::handle out : nb::cast<nb::tuple>(outs)) operands.push_back(read_output(out, site));
-  for (const nb::handle in : nb::cast<nb::tuple>(ins)) operands.push_back(read_operand(in, site));
-  std::vector<const View*> views;
+  const std::vector<Operand> operands = read_operands(outs, ins, "run_python");
   for (const Operand& operand : operands) {
-    if (!is_compact(operand.view)) raise_value(site, "expected operands in C order");
-    views.push_back(&operand.view);
+    if (!is_compact(operand.view)) raise_value({"run_python"}, "expected operands in C order");
   }
   const size_t writable = nb::cast<nb::tuple>(outs).size();
-  launch(0, views, [kept = nb::borrow(function), writable, count = views.size()](Views v) {
+  const auto call = [kept = nb::borrow(function), writable, count = operands.size()](Views v) {
     const GilAcquire acquire;
     nb::list buffers;
     for (size_t k = 0; k < count; ++k) {
@@ -206,7 +193,8 @@ void run_python(nb::handle function, nb::handle outs, nb::handle ins) {
           Buffer(v[k]->data, v[k]->size(), v[k]->dtype, k >= writable, nullptr, [](void*) {})));
     }
     kept(buffers);
-  });
+  };
+  launch(0, views_of(operands), call);
 }
 
 }  // namespace

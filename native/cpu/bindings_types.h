@@ -55,12 +55,6 @@ PyObject* guarded(const F& f) {
   return nullptr;
 }
 
-// A new reference, or the exception that Python has set.
-inline nb::object checked(PyObject* object) {
-  if (object == nullptr) throw nb::python_error();
-  return nb::steal(object);
-}
-
 inline bool is_true(PyObject* object) {
   const int truth = PyObject_IsTrue(object);
   if (truth < 0) throw nb::python_error();

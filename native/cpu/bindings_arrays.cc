@@ -18,34 +18,13 @@ void free_array(PyObject* self) {
   free_object(self);
 }
 
-ArrayFields* new_array(PyObject* cls) { return reinterpret_cast<ArrayFields*>(allocate(cls)); }
-
 // make_array(cls, shape, strides, offset, dtype, device, handle)
 PyObject* make_array(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=] {
     check_call(arguments, count, 7, array_type, "make_array");
-    ArrayFields* const array = new_array(arguments[0]);
-    array->shape = Py_NewRef(arguments[1]);
-    array->strides = Py_NewRef(arguments[2]);
-    array->offset = Py_NewRef(arguments[3]);
-    array->dtype = Py_NewRef(arguments[4]);
-    array->device = Py_NewRef(arguments[5]);
-    array->handle = Py_NewRef(arguments[6]);
-    return reinterpret_cast<PyObject*>(array);
+    return build_array(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+                       arguments[5], arguments[6]);
   });
-}
-
-// An array from the start of its memory; takes over shape, strides and handle.
-ArrayFields* fill_array(PyObject* cls, PyObject* shape, PyObject* strides, PyObject* dtype,
-                        PyObject* device, PyObject* handle) {
-  ArrayFields* const array = new_array(cls);
-  array->shape = shape;
-  array->strides = strides;
-  array->offset = PyLong_FromLong(0);
-  array->dtype = Py_NewRef(dtype);
-  array->device = Py_NewRef(device);
-  array->handle = handle;
-  return array;
 }
 
 // empty_array(cls, shape, dtype, device): row-major, in a buffer of its own
@@ -57,11 +36,8 @@ PyObject* empty_array(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     const bool is_empty = read_shape(arguments[1], view, site);
     view.set_compact_strides();
     const DType dtype = read_dtype(arguments[2], site);
-    nb::object strides = make_tuple(view.strides, view.ndim);
-    nb::object handle = new_buffer(is_empty ? 0 : view.size(), dtype);
-    return reinterpret_cast<PyObject*>(fill_array(arguments[0], Py_NewRef(arguments[1]),
-                                                  strides.release().ptr(), arguments[2],
-                                                  arguments[3], handle.release().ptr()));
+    return build_array(arguments[0], arguments[1], make_tuple(view.strides, view.ndim), nb::int_(0),
+                       arguments[2], arguments[3], new_buffer(is_empty ? 0 : view.size(), dtype));
   });
 }
 
@@ -108,12 +84,11 @@ nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shap
   std::copy(shape.shape, shape.shape + shape.ndim, out.shape);
   const bool is_empty = check_shape(out, {"empty"});
   out.set_compact_strides();
-  nb::object sizes = make_tuple(out.shape, out.ndim), strides = make_tuple(out.strides, out.ndim);
-  nb::object handle = new_buffer(is_empty ? 0 : out.size(), out.dtype);
+  const nb::object handle = new_buffer(is_empty ? 0 : out.size(), out.dtype);
   out.data = nb::inst_ptr<Buffer>(handle)->data();
-  return nb::steal(reinterpret_cast<PyObject*>(
-      fill_array(reinterpret_cast<PyObject*>(Py_TYPE(&like)), sizes.release().ptr(),
-                 strides.release().ptr(), dtype.ptr(), like.device, handle.release().ptr())));
+  return nb::steal(build_array(class_of(like), make_tuple(out.shape, out.ndim),
+                               make_tuple(out.strides, out.ndim), nb::int_(0), dtype, like.device,
+                               handle));
 }
 
 void bind_arrays(nb::module_& m) {
@@ -121,7 +96,7 @@ void bind_arrays(nb::module_& m) {
   m.attr("ArrayBase") = nb::borrow(reinterpret_cast<PyObject*>(array_type));
   static PyMethodDef functions[] = {
       fast_method("make_array", make_array), fast_method("empty_array", empty_array), {}};
-  if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
+  add_functions(m, functions);
 }
 
 }  // namespace needle

@@ -206,7 +206,7 @@ void bind_state(nb::module_& m) {
                                     fast_method("take_memory", take_memory),
                                     fast_method("take_gradients", take_gradients),
                                     {}};
-  if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
+  add_functions(m, functions);
 }
 
 }  // namespace needle

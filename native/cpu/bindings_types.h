@@ -26,6 +26,23 @@ inline PyObject* allocate(PyObject* type) {
   return object;
 }
 
+inline PyObject* class_of(const ArrayFields& array) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(&array));
+}
+
+// An array of a class over ArrayBase.
+inline PyObject* build_array(PyObject* cls, nb::handle shape, nb::handle strides, nb::handle offset,
+                             nb::handle dtype, nb::handle device, nb::handle handle) {
+  auto* const array = reinterpret_cast<ArrayFields*>(allocate(cls));
+  array->shape = Py_NewRef(shape.ptr());
+  array->strides = Py_NewRef(strides.ptr());
+  array->offset = Py_NewRef(offset.ptr());
+  array->dtype = Py_NewRef(dtype.ptr());
+  array->device = Py_NewRef(device.ptr());
+  array->handle = Py_NewRef(handle.ptr());
+  return reinterpret_cast<PyObject*>(array);
+}
+
 // The class in the first argument, which the others are the fields of.
 inline void check_call(PyObject* const* arguments, Py_ssize_t given, Py_ssize_t expected,
                        PyTypeObject* base, const char* name) {
@@ -65,6 +82,11 @@ inline PyMethodDef fast_method(const char* name,
                                PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
   const auto erased = reinterpret_cast<void (*)()>(function);
   return {name, reinterpret_cast<PyCFunction>(erased), METH_FASTCALL, nullptr};
+}
+
+// Adds a table that ends with an empty entry.
+inline void add_functions(nb::module_& m, PyMethodDef* functions) {
+  if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
 }
 
 inline PyTypeObject* make_type(PyType_Spec& spec, nb::handle base) {

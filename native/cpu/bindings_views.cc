@@ -44,18 +44,10 @@ bool read_layout(const ArrayFields* array, Layout& layout) {
 }
 
 PyObject* make_view(const ArrayFields& of, const Layout& layout) {
-  const nb::object shape = make_tuple(layout.view.shape, layout.view.ndim);
-  const nb::object strides = make_tuple(layout.view.strides, layout.view.ndim);
-  const nb::object offset = nb::steal(PyLong_FromLongLong(layout.offset));
-  PyObject* const cls = reinterpret_cast<PyObject*>(Py_TYPE(&of));
-  auto* const array = reinterpret_cast<ArrayFields*>(allocate(cls));
-  array->shape = Py_NewRef(shape.ptr());
-  array->strides = Py_NewRef(strides.ptr());
-  array->offset = Py_NewRef(offset.ptr());
-  array->dtype = Py_NewRef(of.dtype);
-  array->device = Py_NewRef(of.device);
-  array->handle = Py_NewRef(of.handle);
-  return reinterpret_cast<PyObject*>(array);
+  const View& view = layout.view;
+  return build_array(class_of(of), make_tuple(view.shape, view.ndim),
+                     make_tuple(view.strides, view.ndim), nb::int_(layout.offset), of.dtype,
+                     of.device, of.handle);
 }
 
 // Calls find(array's layout, argument, layout of the view); None if it says no.
@@ -217,7 +209,7 @@ void bind_views(nb::module_& m) {
                                     fast_method("view_stretched", view_stretched),
                                     fast_method("view_cut", view_cut),
                                     {}};
-  if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
+  add_functions(m, functions);
 }
 
 }  // namespace needle

@@ -112,10 +112,7 @@ void gather(nb::handle out, nb::handle a, nb::handle indices) {
   const Operand source = read_operand(a, {"gather", "a"});
   std::vector<View> views;
   const auto held = read_indices(indices, target.view, source.view, "gather", views);
-  launch_indexed(target.view.size(), {&target.view, &source.view}, views,
-                 [=](const View& to, const View& from, const View* index, int count) {
-                   kernel(to, from, index, count);
-                 });
+  launch_indexed(target.view.size(), {&target.view, &source.view}, views, kernel);
 }
 
 void scatter(nb::handle name, nb::handle out, nb::handle indices, nb::handle a) {

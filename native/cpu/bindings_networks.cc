@@ -17,22 +17,10 @@ double read_float(nb::handle value, Site site, const char* what) {
   return number;
 }
 
-// The views of a launch; operands that are not there have no position.
-class ViewList {
- public:
-  int add(const View& view) {
-    views_.push_back(&view);
-    return static_cast<int>(views_.size()) - 1;
-  }
-  int add(const Operand& operand) { return operand.handle.is_valid() ? add(operand.view) : -1; }
-
-  const std::vector<const View*>& views() const { return views_; }
-
- private:
-  std::vector<const View*> views_;
-};
-
-const View* view_at(Views views, int position) { return position < 0 ? nullptr : views[position]; }
+// Null for an operand that is not there.
+const View* view_of(const Operand& operand) {
+  return operand.handle.is_valid() ? &operand.view : nullptr;
+}
 
 // Reads the operands of attention, whose axes in front of the last two are those of `shape`.
 class AttentionReader {
@@ -69,12 +57,14 @@ class AttentionReader {
     scale_ = read_float(scale, {kernel}, "scale");
   }
 
-  // Adds the inputs to a launch; what it gives finds them there.
-  auto add_to(ViewList& list) const {
-    const int q = list.add(q_), k = list.add(k_), v = list.add(v_), mask = list.add(mask_);
-    return [=, scale = scale_, is_causal = is_causal_](Views views) {
-      return AttentionInputs{views[q], views[k], views[v], view_at(views, mask), scale, is_causal};
-    };
+  // Launches kernel(views, inputs): the inputs follow these views.
+  template <class F>
+  void launch_with(std::vector<const View*> views, const F& kernel) const {
+    const size_t first = views.size();
+    for (const Operand* operand : {&q_, &k_, &v_, &mask_}) views.push_back(view_of(*operand));
+    launch(work(), views, [=, scale = scale_, is_causal = is_causal_](Views v) {
+      kernel(v, {v[first], v[first + 1], v[first + 2], v[first + 3], scale, is_causal});
+    });
   }
 
   struct Matrix {
@@ -132,10 +122,8 @@ void attention(nb::handle out, nb::handle log_sums, nb::handle q, nb::handle k, 
   AttentionReader reader("attention", q, k, v, mask, scale, causal, target.view);
   reader.require(target, {reader.queries, reader.width}, reader.dtype(), "out");
   reader.require(logs, {reader.queries, 1}, reader.sum_dtype(), "log_sums");
-  ViewList list;
-  const int to = list.add(target), to_logs = list.add(logs);
-  const auto inputs = reader.add_to(list);
-  launch(reader.work(), list.views(), [=](Views v) { kernel(*v[to], *v[to_logs], inputs(v)); });
+  reader.launch_with({&target.view, &logs.view},
+                     [=](Views v, const AttentionInputs& inputs) { kernel(*v[0], *v[1], inputs); });
 }
 
 void attention_backward(nb::handle dq, nb::handle dk, nb::handle dv, nb::handle ds, nb::handle q,
@@ -164,13 +152,10 @@ void attention_backward(nb::handle dq, nb::handle dk, nb::handle dv, nb::handle 
   given[1].view = reader.fitted(given[1], {queries, 1}, sum_dtype, "log_sums");
   given[2].view = reader.fitted(given[2], {queries, reader.width}, dtype, "g");
   given[3].view = reader.fitted(given[3], {queries, 1}, sum_dtype, "g_log");
-  ViewList list;
-  for (const Operand& operand : given) list.add(operand);
-  for (const Operand* operand : {&to_q, &to_k, &to_v}) list.add(*operand);
-  const int scores = list.add(to_s);
-  const auto inputs = reader.add_to(list);
-  launch(reader.work(), list.views(), [=](Views v) {
-    kernel({v[4], v[5], v[6], view_at(v, scores)}, inputs(v), {v[0], v[1], v[2], v[3]});
+  std::vector<const View*> views = {&to_q.view, &to_k.view, &to_v.view, view_of(to_s)};
+  for (const Operand& operand : given) views.push_back(&operand.view);
+  reader.launch_with(views, [=](Views v, const AttentionInputs& inputs) {
+    kernel({v[0], v[1], v[2], v[3]}, inputs, {v[4], v[5], v[6], v[7]});
   });
 }
 
@@ -269,13 +254,12 @@ void recurrence(nb::handle cell, nb::handle h, nb::handle c_last, nb::handle kep
     last_c = reader.state(c_last, "c_last", true);
   }
   if (!bias.is_none()) biases = reader.weights(bias, "bias", 1);
-  ViewList list;
-  for (const Operand* operand : {&states, &keeps, &gates, &first, &weights}) list.add(*operand);
-  const int from_c = list.add(first_c), to_c = list.add(last_c), added = list.add(biases);
-  launch(reader.work(), list.views(), [=, cell = info.cell](Views v) {
-    kernel(cell, {v[0], v[1], view_at(v, to_c)},
-           {v[2], v[3], view_at(v, from_c), v[4], view_at(v, added)});
-  });
+  launch(reader.work(),
+         {&states.view, &keeps.view, view_of(last_c), &gates.view, &first.view, view_of(first_c),
+          &weights.view, view_of(biases)},
+         [=, cell = info.cell](Views v) {
+           kernel(cell, {v[0], v[1], v[2]}, {v[3], v[4], v[5], v[6], v[7]});
+         });
 }
 
 void recurrence_backward(nb::handle cell, nb::handle dx, nb::handle ds, nb::handle dh0,
@@ -297,18 +281,13 @@ void recurrence_backward(nb::handle cell, nb::handle dx, nb::handle ds, nb::hand
     first_c = reader.state(c0, "c0", false);
     of_c = reader.state(g_c, "g_c", false);
   }
-  ViewList list;
-  for (const Operand* operand : {&states, &keeps, &first, &weights, &of_h, &to_x, &to_h0}) {
-    list.add(*operand);
-  }
-  const int own = list.add(to_s), to_c = list.add(to_c0);
-  const int from_c = list.add(first_c), last_c = list.add(of_c);
-  launch(reader.work(), list.views(), [=, cell = info.cell](Views v) {
-    const RecurrenceAdjoints adjoints = {v[4], view_at(v, last_c), v[5], view_at(v, own),
-                                         v[6], view_at(v, to_c)};
-    kernel(cell, adjoints, {v[0], v[1], nullptr},
-           {nullptr, v[2], view_at(v, from_c), v[3], nullptr});
-  });
+  launch(reader.work(),
+         {&of_h.view, view_of(of_c), &to_x.view, view_of(to_s), &to_h0.view, view_of(to_c0),
+          &states.view, &keeps.view, &first.view, view_of(first_c), &weights.view},
+         [=, cell = info.cell](Views v) {
+           kernel(cell, {v[0], v[1], v[2], v[3], v[4], v[5]}, {v[6], v[7], nullptr},
+                  {nullptr, v[8], v[9], v[10], nullptr});
+         });
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ View* Sequence::keep(const View& view) {
 
 void Sequence::add(std::span<const View* const> views, Launch launch) {
   Call call{std::move(launch), {}};
-  for (const View* view : views) call.operands.push_back(keep(*view));
+  for (const View* view : views) call.operands.push_back(view ? keep(*view) : nullptr);
   calls_.push_back(std::move(call));
 }
 

@@ -41,7 +41,7 @@ class Sequence {
   static constexpr int64_t kMaxSlots = int64_t{1} << 18;
   static constexpr int64_t kMaxBytes = int64_t{1} << 44;  // of one slot
 
-  void add(std::span<const View* const> views, Launch launch);
+  void add(std::span<const View* const> views, Launch launch);  // null: an operand left out
   int64_t size() const { return static_cast<int64_t>(calls_.size()); }
 
   // From now on these calls run side by side, each lane's in order. The lanes have, in ascending

@@ -17,21 +17,19 @@ constexpr KernelTable table = {.name = NEEDLE_NAME(NEEDLE_ISA), NEEDLE_KERNELS(N
 #undef NEEDLE_ENTRY
 
 #if defined(__AVX512F__)
-namespace {
-constexpr KernelTable with_bf16(KernelTable kernels) {
+extern const KernelTable bf16_table;
+constexpr KernelTable bf16_table = [] {
+  KernelTable kernels = table;
   kernels.name = "avx512bf16";
   kernels.matmul = matmul_bf16;
   return kernels;
-}
-}  // namespace
-
-extern const KernelTable bf16_table;
-const KernelTable bf16_table = with_bf16(table);
+}();
 #endif
 
 #if defined(__AVX512F__) || defined(NEEDLE_WIDE)
-namespace {
-constexpr KernelTable with_amx(KernelTable kernels) {
+extern const KernelTable amx_table;
+constexpr KernelTable amx_table = [] {
+  KernelTable kernels = table;
 #if defined(NEEDLE_WIDE)
   kernels.name = "wide-amx";
 #else
@@ -41,11 +39,7 @@ constexpr KernelTable with_amx(KernelTable kernels) {
   kernels.matmul_then = matmul_then_amx;
   kernels.matmul_of = matmul_of_amx;
   return kernels;
-}
-}  // namespace
-
-extern const KernelTable amx_table;
-const KernelTable amx_table = with_amx(table);
+}();
 #endif
 
 }  // namespace needle::NEEDLE_ISA

@@ -154,21 +154,15 @@ class DepthwiseConv {
         T* const to = out + (phase + j * width.out_step()) * out_.step[2];
         const int64_t n_taps = list_taps(in, d, h, phase, j, list);
         const int64_t lowest = width.is_adjoint ? 0 : n_taps - 1;
-        if (n_taps > 0) prefetch_below(list[lowest].a, outputs * in_step);
+        if (n_taps > 0) {  // what the next line of outputs sees first
+          prefetch(list[lowest].a + in_.step[1], outputs * in_step * int64_t{sizeof(T)});
+        }
         taps_adder<T, Per>(outputs)(list, n_taps, in_step, to, out_step, out_.channels);
       };
       for (int64_t j = 0; j < first; ++j) run(j, 1);
       const Cuts cuts(last - first, kMostOutputs);
       for (int64_t i = 0; i < cuts.count; ++i) run(first + cuts.start(i), cuts.length(i));
       for (int64_t j = last; j < count; ++j) run(j, 1);
-    }
-  }
-
-  // Of the line of inputs that the next line of outputs sees first.
-  void prefetch_below(const T* last_input, int64_t n) const {
-    const T* const below = last_input + in_.step[1];
-    for (int64_t i = 0; i < n; i += 64 / static_cast<int64_t>(sizeof(T))) {
-      __builtin_prefetch(below + i);
     }
   }
 

@@ -213,7 +213,7 @@ class TapWeight {
       for (int64_t w = sees(first) ? first : chunk.in_last[2]; w < chunk.in_last[2]; w += stride) {
         const T* source = from + w * x_.step[2];
         for (int64_t n = 0; n < chunk.images; ++n, to += packed.pitch, source += x_.batch_step) {
-          prefetch_run(source + kAhead * stride * x_.step[2], rows.start(rows.count));
+          prefetch(source + kAhead * stride * x_.step[2], rows.start(rows.count) * kSize);
           for (int64_t r = 0; r < rows.count; ++r) {
             copy_over(to + r * packed.x_step, source + rows.start(r), rows.length(r));
           }
@@ -229,10 +229,6 @@ class TapWeight {
       if ((input + axis.padding - k * axis.dilation) % axis.stride == 0) return true;
     }
     return false;
-  }
-
-  static void prefetch_run(const T* run, int64_t n) {
-    for (int64_t i = 0; i < n; i += 64 / kSize) __builtin_prefetch(run + i);
   }
 
   // (panels, H, W, images, kWidth)

@@ -175,6 +175,11 @@ inline void for_each_stretch(int64_t n, F&& body) {
   }
 }
 
+inline void prefetch(const void* from, int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  for (int64_t i = 0; i < bytes; i += kLine) __builtin_prefetch(static_cast<const char*>(from) + i);
+}
+
 inline int64_t byte_stride(const View& v, int axis) { return v.strides[axis] * item_size(v.dtype); }
 
 // Reads n elements that lie `stride` bytes apart into tile; and the reverse.

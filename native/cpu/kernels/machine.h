@@ -41,14 +41,10 @@ struct Chunk {
 // Asks for the elements that come next, while those at hand are computed: the hardware's own
 // prefetching ends at each page, which is often where a row or a block ends.
 inline void prefetch_operand(const Chunk& next, int k, int64_t item) {
-  constexpr int64_t kLine = 64;
   const Steps steps = next.steps[k];
   if (steps.col != 1 || (steps.row == 0 && next.block.rows > 1)) return;  // it is there
   for (int64_t row = 0; row < next.block.rows; ++row) {
-    const char* const from = next.at[k] + row * steps.row * item;
-    for (int64_t byte = 0; byte < next.block.cols * item; byte += kLine) {
-      __builtin_prefetch(from + byte, 0, 3);
-    }
+    prefetch(next.at[k] + row * steps.row * item, next.block.cols * item);
   }
 }
 

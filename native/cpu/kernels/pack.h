@@ -72,10 +72,6 @@ void pack_panel(T* to, int64_t pitch, const Matrix<T>& b, int64_t k0, int64_t de
   }
 }
 
-inline void prefetch(const char* from, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
-}
-
 // to[i / kRows * kRows * depth + k * kRows + i % kRows] = element i, k of A, for rows from `from`;
 // one k after the other, since that is how such an A lies in memory
 template <class T>

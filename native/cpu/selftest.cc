@@ -162,6 +162,7 @@ const Named<double (*)(double)> kUnaryFloat[] = {
     {OP1(sin), [](double x) { return std::sin(x); }},
     {OP1(cos), [](double x) { return std::cos(x); }},
     {OP1(tan), [](double x) { return std::tan(x); }},
+    {OP1(atan), [](double x) { return std::atan(x); }},
     {OP1(tanh), [](double x) { return std::tanh(x); }},
     {OP1(sinh), [](double x) { return std::sinh(x); }},
     {OP1(cosh), [](double x) { return std::cosh(x); }},

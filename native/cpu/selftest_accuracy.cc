@@ -26,6 +26,8 @@ constexpr Function kFunctions[] = {
     {"erf", UnaryOp::erf, std::erf},    {"sinh", UnaryOp::sinh, std::sinh},
     {"cosh", UnaryOp::cosh, std::cosh}, {"sin", UnaryOp::sin, std::sin},
     {"cos", UnaryOp::cos, std::cos},    {"tan", UnaryOp::tan, std::tan},
+    {"asin", UnaryOp::asin, std::asin}, {"acos", UnaryOp::acos, std::acos},
+    {"atan", UnaryOp::atan, std::atan},
 };
 
 // In units of the last place of the exact value, rounded to float; 1e9 for a wrong special value.

@@ -26,6 +26,9 @@ FUNCTIONS = {
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
     "sinh": np.sinh,
     "cosh": np.cosh,
 }
@@ -67,8 +70,9 @@ def test_within_two_ulp(name, isa):
     np.testing.assert_array_equal(np.signbit(actual[x == 0]), np.signbit(rounded[x == 0]))
 
 
+@pytest.mark.parametrize("name, reference", [("power", np.power), ("atan2", np.arctan2)])
 @pytest.mark.parametrize("isa", _native.instruction_sets())
-def test_power_within_two_ulp(isa):
+def test_functions_of_two_within_two_ulp(name, reference, isa):
     rng = np.random.default_rng(1)
     edges = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, np.inf, -np.inf, np.nan]
     edges += [1e-45, -1e-45, 3.4e38, 1.0000001, 0.9999999, 1e10, 16777216.0, -16777217.0]
@@ -84,10 +88,10 @@ def test_power_within_two_ulp(isa):
         y[1::3] = np.floor(y[1::3])
     out = blank(x.shape)
     with instruction_set(isa):
-        _native.binary("power", out, array(x), array(y))
+        _native.binary(name, out, array(x), array(y))
     actual = out.numpy()
     with np.errstate(all="ignore"):
-        expected = np.power(x.astype(np.float64), y.astype(np.float64))
+        expected = reference(x.astype(np.float64), y.astype(np.float64))
         rounded = expected.astype(np.float32)
     np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))
     finite = np.isfinite(rounded) & np.isfinite(actual)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from needle.backend.reference import BINARY, UNARY
+from needle.backend.reference import BINARY, BINARY_FLOATING, UNARY
 from needle.dtype import DTYPES, bfloat16, bool_, float16, float32
 from needle.ndarray.functions import (
     BITWISE,
@@ -35,7 +35,7 @@ from .operands import (
 
 # Functions that are rounded correctly, or made of such steps, agree in every bit. For the others
 # both sides may be off: NumPy's vector functions promise 4 ulp, ours 2.
-APPROXIMATE = (FLOATING_UNARY | {"power"}) - {"sqrt", "rsqrt"}
+APPROXIMATE = (FLOATING_UNARY | {"power", "atan2"}) - {"sqrt", "rsqrt"}
 WITHOUT_SIGN_OF_ZERO = {"maximum", "minimum", "relu"}  # IEEE leaves max(0, -0) open
 
 
@@ -54,7 +54,9 @@ def unary_supports(name, dtype):
 
 
 def binary_supports(name, dtype):
-    if (name == "divide" and not dtype.is_floating) or (name in BITWISE and dtype.is_floating):
+    if name in BINARY_FLOATING:
+        return dtype.is_floating
+    if name in BITWISE and dtype.is_floating:
         return False
     return dtype is not bool_ or name not in NOT_FOR_BOOL | BOOL_AS_INT8
 

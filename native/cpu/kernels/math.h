@@ -334,6 +334,49 @@ NEEDLE_INLINE float tan(float x) {
   return x == 0 ? x : static_cast<float>(y);
 }
 
+// The angle whose tangent is x >= 0: pi / 4 or pi / 2 less is one up to pi / 8.
+NEEDLE_INLINE double atan_in_double(double x) {
+  constexpr double kEighth = 0.41421356237309503, kThreeEighths = 2.4142135623730951;  // of pi
+  const bool is_steep = x > kThreeEighths, is_flat = x <= kEighth;
+  const double near = is_steep ? 1.5707963267948966 : is_flat ? 0.0 : 0.78539816339744828;
+  const double z = (is_steep  ? -1.0
+                    : is_flat ? x
+                              : x - 1.0) /
+                   (is_steep  ? x
+                    : is_flat ? 1.0
+                              : x + 1.0);
+  const double s = z * z;
+  const double p =
+      polynomial(s, -3.33333325145988405e-01, 1.99999051862810676e-01, -1.42820420624307409e-01,
+                 1.10450934206461156e-01, -8.47840562999932319e-02, 4.74827423640415302e-02);
+  return near + (z + z * s * p);
+}
+
+NEEDLE_INLINE float atan(float x) {
+  const double y = atan_in_double(static_cast<double>(magnitude_of(x)));
+  return with_sign(static_cast<float>(y), x);
+}
+
+NEEDLE_INLINE float asin(float x) {
+  const double a = static_cast<double>(magnitude_of(x));
+  const double y = atan_in_double(a / __builtin_sqrt((1.0 - a) * (1.0 + a)));
+  return with_sign(static_cast<float>(y), x);
+}
+
+NEEDLE_INLINE float acos(float x) {
+  const double a = static_cast<double>(x);
+  return static_cast<float>(2.0 * atan_in_double(__builtin_sqrt((1.0 - a) / (1.0 + a))));
+}
+
+// The angle of the point (x, y), in (-pi, pi].
+NEEDLE_INLINE float atan2(float y, float x) {
+  const double a = static_cast<double>(magnitude_of(y)), b = static_cast<double>(magnitude_of(x));
+  const double ratio = a != b ? a / b : a == 0 ? 0.0 : 1.0;  // of zeros, and of infinities
+  const double angle = atan_in_double((a != a) | (b != b) ? a + b : ratio);
+  return with_sign(static_cast<float>(with_sign(1.0f, x) < 0 ? 3.1415926535897931 - angle : angle),
+                   y);
+}
+
 // log2 x for x in (0, inf).
 NEEDLE_INLINE double log2_in_double(double x) {
   constexpr uint64_t kRootHalf = 0x3fe6a09e667f3bcd, kBias = 1023;

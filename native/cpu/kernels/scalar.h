@@ -125,6 +125,9 @@ NEEDLE_LIBM(ceil, ceil)
 NEEDLE_LIBM(round_half_even, rint)
 NEEDLE_LIBM(sqrt, sqrt)
 NEEDLE_LIBM_DOUBLE(tan)
+NEEDLE_LIBM_DOUBLE(asin)
+NEEDLE_LIBM_DOUBLE(acos)
+NEEDLE_LIBM_DOUBLE(atan)
 NEEDLE_LIBM_DOUBLE(sinh)
 NEEDLE_LIBM_DOUBLE(cosh)
 NEEDLE_LIBM_DOUBLE(erf)
@@ -137,6 +140,7 @@ NEEDLE_INLINE double mod(double x, double y) { return __builtin_fmod(x, y); }
 NEEDLE_INLINE float copy_sign(float x, float y) { return __builtin_copysignf(x, y); }
 NEEDLE_INLINE double copy_sign(double x, double y) { return __builtin_copysign(x, y); }
 NEEDLE_INLINE double power(double x, double y) { return __builtin_pow(x, y); }
+NEEDLE_INLINE double atan2(double y, double x) { return __builtin_atan2(y, x); }
 
 template <Floating T>
 NEEDLE_INLINE bool is_infinite(T x) {

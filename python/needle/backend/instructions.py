@@ -25,10 +25,16 @@ from ..dtype import (
     promote,
     uint8,
 )
-from .reference import BINARY_PREDICATES, ROW_REDUCTIONS, UNARY_FLOATING, UNARY_PREDICATES
+from .reference import (
+    BINARY_FLOATING,
+    BINARY_PREDICATES,
+    ROW_REDUCTIONS,
+    UNARY_FLOATING,
+    UNARY_PREDICATES,
+)
 
 KINDS = SCALAR, ROW, FULL, COLUMN = "scalar", "row", "full", "column"  # see program.py
-FLOATING_ONLY = {*UNARY_FLOATING, "divide"}
+FLOATING_ONLY = {*UNARY_FLOATING, *BINARY_FLOATING}
 PREDICATES = {*UNARY_PREDICATES, *BINARY_PREDICATES}
 # Instructions that ask where in its row an element stands.
 POSITIONAL = frozenset({"row_index", "row_size", "gather", "add_at"})

@@ -98,6 +98,9 @@ UNARY_FLOATING: dict[str, Any] = {  # the same, for floating dtypes only
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
     "tanh": np.tanh,
     "sinh": np.sinh,
     "cosh": np.cosh,
@@ -116,11 +119,14 @@ UNARY = UNARY_SAME | UNARY_FLOATING | UNARY_PREDICATES
 
 _UNCHANGED_ON_INTEGERS = ("floor", "ceil", "round")
 
-BINARY_SAME: dict[str, Any] = {  # divide is for floating dtypes, bits for integers and bool
+BINARY_FLOATING: dict[str, Any] = {
+    "divide": np.divide,
+    "atan2": np.arctan2,
+}
+BINARY_SAME: dict[str, Any] = {  # bits are for integers and bool
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
-    "divide": np.divide,
     "floor_divide": np.floor_divide,  # this and remainder with Python's rule for signs
     "remainder": np.remainder,
     "power": np.power,
@@ -143,7 +149,7 @@ BINARY_PREDICATES: dict[str, Any] = {
     "logical_or": np.logical_or,
     "logical_xor": np.logical_xor,
 }
-BINARY = BINARY_SAME | BINARY_PREDICATES
+BINARY = BINARY_SAME | BINARY_FLOATING | BINARY_PREDICATES
 
 
 def fill(out: Operand, value: Scalar) -> None:

@@ -221,6 +221,39 @@ static inline f32 tan_f32(f32 x) {
   return x == 0 ? x : (f32)y;
 }
 
+// The angle whose tangent is x >= 0.
+static inline f64 atan_in_double(f64 x) {
+  const int is_steep = x > 2.4142135623730951, is_flat = x <= 0.41421356237309503;
+  const f64 near = is_steep ? 1.5707963267948966 : is_flat ? 0.0 : 0.78539816339744828;
+  const f64 z = (is_steep ? -1.0 : is_flat ? x : x - 1.0) / (is_steep ? x : is_flat ? 1.0 : x + 1.0);
+  const f64 s = z * z;
+  f64 p = 4.74827423640415302e-02 * s + -8.47840562999932319e-02;
+  p = p * s + 1.10450934206461156e-01;
+  p = p * s + -1.42820420624307409e-01;
+  p = p * s + 1.99999051862810676e-01;
+  p = p * s + -3.33333325145988405e-01;
+  return near + (z + z * s * p);
+}
+
+static inline f32 atan_f32(f32 x) { return copysignf((f32)atan_in_double((f64)fabsf(x)), x); }
+
+static inline f32 asin_f32(f32 x) {
+  const f64 a = (f64)fabsf(x), y = atan_in_double(a / sqrt((1.0 - a) * (1.0 + a)));
+  return copysignf((f32)y, x);
+}
+
+static inline f32 acos_f32(f32 x) {
+  const f64 a = (f64)x;
+  return (f32)(2.0 * atan_in_double(sqrt((1.0 - a) / (1.0 + a))));
+}
+
+static inline f32 atan2_f32(f32 y, f32 x) {
+  const f64 a = (f64)fabsf(y), b = (f64)fabsf(x);
+  const f64 ratio = a != b ? a / b : a == 0 ? 0.0 : 1.0;
+  const f64 angle = atan_in_double((a != a) | (b != b) ? a + b : ratio);
+  return copysignf((f32)(copysignf(1.0f, x) < 0 ? 3.1415926535897931 - angle : angle), y);
+}
+
 // log2 x for x in (0, inf), in double.
 static inline f64 log2_in_double(f64 x) {
   const uint64_t root_half = 0x3fe6a09e667f3bcd, bias = 1023;

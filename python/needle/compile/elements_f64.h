@@ -209,10 +209,14 @@ static inline f64 cos_f64(f64 x) { return is_large_angle(x) ? cos(x) : cos_of_mo
   static inline f64 name##_f64(f64 x) { return name(x); }
 
 LIBRARY(tan)
+LIBRARY(asin)
+LIBRARY(acos)
+LIBRARY(atan)
 LIBRARY(sinh)
 LIBRARY(cosh)
 LIBRARY(erf)
 static inline f64 power_f64(f64 x, f64 y) { return pow(x, y); }
+static inline f64 atan2_f64(f64 y, f64 x) { return atan2(y, x); }
 static inline f64 normal_below(f64 x) { return 0.5 * erfc(x * -0.70710678118654752); }
 static inline f64 gelu_f64(f64 x) { return x * normal_below(x); }
 static inline f64 gelu_slope_f64(f64 x) {

@@ -66,6 +66,7 @@ from .programs import run as run
 # Elementwise ------------------------------------------------------------------------------------
 
 FLOATING_UNARY = frozenset(reference.UNARY_FLOATING)
+FLOATING_BINARY = frozenset(reference.BINARY_FLOATING)
 PREDICATES = frozenset(reference.UNARY_PREDICATES | reference.BINARY_PREDICATES)
 COMPARISONS = frozenset("equal not_equal less less_equal greater greater_equal".split())
 BITWISE = frozenset("invert bitwise_and bitwise_or bitwise_xor left_shift right_shift".split())
@@ -128,8 +129,8 @@ def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
 
 def _integer_rule(name: str, dtype: DType, b: NDArray | Scalar) -> DType:
     """NumPy's exceptions for integers and bools: the type to compute in, or an error."""
-    if name == "divide":
-        return float64
+    if name in FLOATING_BINARY:
+        return float64 if name == "divide" else floating(dtype)
     if dtype is bool_:
         if name in NOT_FOR_BOOL:
             _refuse(name, "numbers; use logical_xor for bools", dtype)
@@ -160,7 +161,7 @@ def _beside_scalar(name: str, dtype: DType, scalar: Scalar) -> tuple[DType, Scal
         if fits(int64, scalar):
             return int64, scalar
         return float64, math.inf if scalar > 0 else -math.inf
-    if name != "divide":  # integers divide as float64, which every scalar fits
+    if name not in FLOATING_BINARY:  # computed in a floating type, which every scalar fits
         check_fits(name, result, scalar)
     return result, scalar
 

@@ -12,6 +12,7 @@ from ..autograd import (
 )
 from .arithmetic import (
     AddScalar as AddScalar,
+    Atan2 as Atan2,
     DivScalar as DivScalar,
     EWiseAdd as EWiseAdd,
     EWiseDiv as EWiseDiv,
@@ -26,6 +27,7 @@ from .arithmetic import (
     ScalarPower as ScalarPower,
     add as add,
     add_scalar as add_scalar,
+    atan2 as atan2,
     divide as divide,
     divide_scalar as divide_scalar,
     floor_divide as floor_divide,

@@ -269,6 +269,22 @@ def power(a: Any, b: Any) -> Tensor:
     return EWisePow()(*pair("power", a, b))
 
 
+class Atan2(Elementwise):
+    """z = the angle of the point (x, y),  dz/dy = x / (x² + y²),  dz/dx = -y / (x² + y²)"""
+
+    kernel = "atan2"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        y, x = node.inputs
+        scaled = out_grad / (x * x + y * y)
+        return fit(scaled * x, y), fit(-scaled * y, x)
+
+
+def atan2(y: Any, x: Any) -> Tensor:
+    """The angle in [-π, π] between the x axis and the direction to the point (x, y)."""
+    return Atan2()(*pair("atan2", y, x))
+
+
 class Remainder(Elementwise):
     """y = a - b floor(a/b), with the sign of b;  dy/da = 1,  dy/db = -floor(a/b)"""
 

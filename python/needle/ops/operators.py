@@ -114,6 +114,7 @@ for function in (
     *(getattr(unary, name) for name in unary.__all__ if name.islower()),  # not the classes
     compare.logical_not, compare.isnan, compare.isinf, compare.isfinite, compare.maximum,
     compare.minimum,
+    arithmetic.atan2,
     # reduce.py, running.py, softmax.py
     reduce.mean, reduce.var, reduce.std, reduce.max, reduce.min, reduce.prod, reduce.any,
     reduce.all, reduce.argmax, reduce.argmin, running.cumsum, running.cumprod, reduce.norm,

@@ -20,7 +20,8 @@ from .fused import FusedOp
 __all__ = [
     "Abs", "abs", "Sign", "sign", "Exp", "exp", "Expm1", "expm1", "Log", "log", "Log1p",
     "log1p", "Log2", "log2", "Log10", "log10", "Sqrt", "sqrt", "Rsqrt", "rsqrt", "Square",
-    "square", "Sin", "sin", "Cos", "cos", "Tan", "tan", "Tanh", "tanh", "Sinh", "sinh", "Cosh",
+    "square", "Sin", "sin", "Cos", "cos", "Tan", "tan", "Asin", "asin", "Acos",
+    "acos", "Atan", "atan", "Tanh", "tanh", "Sinh", "sinh", "Cosh",
     "cosh", "Sigmoid", "sigmoid", "ReLU", "relu", "Erf", "erf", "Floor", "floor", "Ceil", "ceil",
     "Round", "round",
 ]  # fmt: skip
@@ -241,6 +242,48 @@ class Tan(Elementwise):
 def tan(x: Tensor) -> Tensor:
     """The tangent of x radians."""
     return Tan()(check_tensor("tan", x))
+
+
+class Asin(Elementwise):
+    """y = arcsin x,  dy/dx = 1 / √(1 - x²)"""
+
+    kernel = "asin"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return out_grad * rsqrt(1 - square(node.inputs[0]))
+
+
+def asin(x: Tensor) -> Tensor:
+    """The angle in [-π/2, π/2] whose sine is x; NaN where |x| > 1."""
+    return Asin()(check_tensor("asin", x))
+
+
+class Acos(Elementwise):
+    """y = arccos x,  dy/dx = -1 / √(1 - x²)"""
+
+    kernel = "acos"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return -out_grad * rsqrt(1 - square(node.inputs[0]))
+
+
+def acos(x: Tensor) -> Tensor:
+    """The angle in [0, π] whose cosine is x; NaN where |x| > 1."""
+    return Acos()(check_tensor("acos", x))
+
+
+class Atan(Elementwise):
+    """y = arctan x,  dy/dx = 1 / (1 + x²)"""
+
+    kernel = "atan"
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return out_grad / (square(node.inputs[0]) + 1)
+
+
+def atan(x: Tensor) -> Tensor:
+    """The angle in (-π/2, π/2) whose tangent is x."""
+    return Atan()(check_tensor("atan", x))
 
 
 class Tanh(Elementwise):

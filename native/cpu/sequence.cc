@@ -1,10 +1,14 @@
 #include "sequence.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <stdexcept>
+#include <unordered_set>
 
 #include "parallel.h"
 #include "threads.h"
@@ -41,7 +45,50 @@ class Mark {
   bool& flag_;
 };
 
+// Every sequence there is. Never destroyed: some may outlive static destruction.
+struct Registry {
+  std::mutex mutex;
+  std::unordered_set<Sequence*> sequences;
+};
+
+Registry& registry();
+
+// A fork in the middle of another thread's run would leave the child with a locked sequence.
+void renew_all_in_child() {
+  for (Sequence* const sequence : registry().sequences) sequence->renew_in_child();
+  registry().mutex.unlock();
+}
+
+Registry& registry() {
+  static Registry* const all = [] {
+    pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
+                   renew_all_in_child);
+    return new Registry;
+  }();
+  return *all;
+}
+
 }  // namespace
+
+Sequence::Sequence() {
+  const std::lock_guard lock(registry().mutex);
+  registry().sequences.insert(this);
+}
+
+Sequence::~Sequence() {
+  const std::lock_guard lock(registry().mutex);
+  registry().sequences.erase(this);
+}
+
+void Sequence::renew_in_child() {
+  if (running_.try_lock()) {  // nobody runs it, or this very thread does
+    running_.unlock();
+    return;
+  }
+  new (&running_) std::recursive_mutex;
+  is_running_ = false;
+  bound_.clear();  // perhaps it was being bound
+}
 
 Sequence*& recording() {
   thread_local Sequence* current = nullptr;

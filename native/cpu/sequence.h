@@ -35,6 +35,11 @@ struct FailedCall {
 
 class Sequence {
  public:
+  Sequence();
+  ~Sequence();
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
+
   // The address that stands for a place in a slot until the sequence runs.
   static char* address(int64_t slot, int64_t byte_offset);
   static bool is_address(const char* data);
@@ -53,6 +58,9 @@ class Sequence {
   // of its own, FailedCall if a call throws. `seconds`, if given, gets the time of each call, which
   // then runs alone.
   void run(std::span<const Memory> slots, std::vector<double>* seconds = nullptr);
+
+  // In a child process: forgets a run of a thread that only the parent has.
+  void renew_in_child();
 
  private:
   struct Call {

@@ -391,6 +391,32 @@ print(os.waitpid(child, 0)[1])
     assert run_script(code).strip() == "0"
 
 
+def test_a_process_that_is_forked_while_a_thread_runs_a_function_can_run_it():
+    code = """
+import os, signal, threading, time
+import needle as ndl
+
+f = ndl.jit(lambda x: ndl.scan(lambda c, _: ((c @ x).tanh(), c.sum()), x, ndl.zeros(100))[1])
+x = ndl.ones(300, 300) / 300
+start = time.perf_counter()
+expected = f(x).numpy()
+seconds = time.perf_counter() - start
+statuses = []
+for i in range(5):
+    thread = threading.Thread(target=f, args=(x,))
+    thread.start()
+    time.sleep(seconds / 4)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        os._exit(0 if (f(x).numpy() == expected).all() else 1)
+    thread.join()
+    statuses.append(os.waitpid(child, 0)[1])
+print(statuses)
+"""
+    assert run_script(code).strip() == "[0, 0, 0, 0, 0]"
+
+
 def test_an_exception_in_the_middle_of_a_run_leaves_state_alone():
     w = ndl.tensor([1.0, 2.0, 3.0])
 

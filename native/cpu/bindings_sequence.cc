@@ -96,6 +96,7 @@ void run(SequenceObject& self, nb::handle buffers) {
   const std::vector<Memory> slots = read_slots(self, buffers);
   const std::vector<WriteNote> notes = notes_of(self, buffers);
   const GilRelease release;
+  restart_interrupt_clock();
   self.sequence->run(slots);
 }
 
@@ -104,6 +105,7 @@ std::vector<double> run_timed(SequenceObject& self, nb::handle buffers) {
   const std::vector<WriteNote> notes = notes_of(self, buffers);
   std::vector<double> seconds;
   const GilRelease release;
+  restart_interrupt_clock();
   self.sequence->run(slots, &seconds);
   return seconds;
 }
@@ -173,6 +175,7 @@ void run_loop(const SequenceObject& body, nb::handle steps, bool reverse, nb::ha
         slots[s].data = is_first ? v[p.first]->data : v[p.view]->data + at * p.bytes;
       }
       inner->run(slots);
+      check_interrupt();
     }
   });
 }

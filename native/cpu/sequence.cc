@@ -179,7 +179,6 @@ void Sequence::run(std::span<const Memory> slots, std::vector<double>* seconds) 
   const std::lock_guard lock(running_);
   const Mark mark(is_running_);
   bind(slots);
-  restart_interrupt_clock();
   if (seconds != nullptr) {
     for (int64_t i = 0; i < size(); ++i) {
       const auto start = Clock::now();

@@ -161,7 +161,7 @@ print("all children computed")
     assert run_script(PRELUDE + script).strip() == "all children computed"
 
 
-# Of 2**44 elements, all of them the same one: each would take an hour.
+# Of 2**44 elements, all of them the same one, or of many short steps: each would take an hour.
 ENDLESS = {
     "many rows": """
 endless, out = Array(x._handle, (2**18, 2**26), (0, 0)), blank((2**18, 1))
@@ -171,6 +171,11 @@ run = lambda: _native.reduce("sum", out, endless)
 zero = array(np.zeros(1, np.int64))
 endless, index = Array(x._handle, (2**44,), (0,)), Array(zero._handle, (2**44,), (0,))
 run = lambda: _native.scatter("add", blank((1,)), (index,), endless)
+""",
+    "steps of a loop": """
+import needle as ndl
+scan = ndl.jit(lambda x, steps: ndl.scan(lambda c, _: ((c @ x).tanh(), None), x, steps)[0])
+run = lambda: scan(ndl.ones(200, 200), ndl.zeros(2**22))
 """,
 }
 

@@ -11,7 +11,6 @@
 #include <unordered_set>
 
 #include "parallel.h"
-#include "threads.h"
 
 namespace needle {
 namespace {

@@ -51,6 +51,15 @@ def test_function(name, options, dtype, device):
     compare_functions(name, options, 3 * draw(4, 6), dtype, device)
 
 
+def test_logsigmoid_far_below_zero_has_all_digits():
+    compare_functions("logsigmoid", {}, np.linspace(-50.0, 50.0, 101).reshape(1, 101), "float64")
+
+
+def test_glu_of_nothing():
+    x = ndl.zeros(4, 0, requires_grad=True)
+    assert F.glu(x).shape == (4, 0) and nn.GLU()(x).shape == (4, 0)
+
+
 IN_PLACE = "ReLU ReLU6 ELU SELU LeakyReLU Hardtanh Hardsigmoid Hardswish SiLU Mish".split()
 
 

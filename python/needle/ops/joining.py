@@ -307,13 +307,16 @@ def array_split(
 
 
 def chunk(a: Tensor, chunks: int, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
-    """PyTorch's chunk: sections of one size, the last one possibly shorter. Views."""
+    """PyTorch's chunk: sections of one size, the last one possibly shorter; as many as asked for if
+    all are empty. Views."""
     if whole_number("chunk", "chunks", chunks) < 1:
         raise ValueError(f"[chunk] expected at least one chunk, got {chunks}.")
     axis = axis_or_dim("chunk", axis, dim, 0)
     shape = check_tensor("chunk", a).shape
     size = shape[layout.normalize_axis(axis, len(shape), "chunk")]
-    length = max(1, -(-size // chunks))
+    if size == 0:
+        return array_split(a, [0] * (chunks - 1), axis)
+    length = -(-size // chunks)
     return array_split(a, range(length, size, length), axis)
 
 

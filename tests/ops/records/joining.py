@@ -65,9 +65,9 @@ def split_off(x, axis):
 
 
 def chunk(x, chunks, axis=0):
-    """PyTorch's rule: pieces of ceil(n / chunks), the last one shorter."""
+    """PyTorch's rule: pieces of ceil(n / chunks), the last one shorter; of nothing, all empty."""
     size = -(-x.shape[axis] // chunks)
-    return tuple(np.split(x, range(size, x.shape[axis], size), axis)) if size else (x,)
+    return tuple(np.split(x, range(size, x.shape[axis], size), axis)) if size else (x,) * chunks
 
 
 JOINING = (
@@ -109,7 +109,8 @@ JOINING = (
                r"\[array_split\] expected increasing positions, got \[3, 1\]"),
         out_of_range("array_split", lambda f: f(zeros(2, 3), 2, 5)), returns_tuple=True,
     ),
-    record("chunk", chunk, (Call((7, 2), 3), Call((2, 6), 2, axis=1), Call((5,), 4)),
+    record("chunk", chunk, (Call((7, 2), 3), Call((2, 6), 2, axis=1), Call((5,), 4),
+                           Call((2, 0), 3, axis=1)),
            Raises(lambda f: f(zeros(4), 0), ValueError, r"\[chunk\] expected .*got 0"),
            returns_tuple=True),
 )  # fmt: skip

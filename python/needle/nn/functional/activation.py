@@ -92,7 +92,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 def logsigmoid(input: Tensor) -> Tensor:
     """ln σ(x) = -ln(1 + e^-x)"""
-    return -softplus(-input)
+    return -softplus(-input, threshold=float("inf"))  # 20 would cost float64 half of its digits
 
 
 def softsign(input: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ import numpy as np
 from . import _native, config
 from .backend import BackendDevice, default_device, device_named
 from .dtype import dtype_of
+from .facts import changed
 from .grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
@@ -466,8 +467,13 @@ class Tensor(Value, TensorMethods):
         self._hooks = hooks
         key = object()
         hooks[key] = hook
+        is_leaf = self.op is None
+        if is_leaf:  # compiled functions may use it
+            changed()
 
         def remove() -> None:
             hooks.pop(key, None)
+            if is_leaf:
+                changed()
 
         return HookHandle(remove)

@@ -5,10 +5,12 @@ Nothing here knows what a value holds; `autograd.py` says what values and operat
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native, rebinding
+from .facts import fact, noting
 from .grad_mode import GradMode
 from .ndarray import mutation
 
@@ -135,7 +137,7 @@ def propagate(
         _native.walk_back(
             outputs,
             out_grads,
-            store,
+            store if noting.facts is None else _noting_hooks(store),
             _differentiate,
             _check_gradients,
             run_hooks or _run_hooks,
@@ -186,8 +188,24 @@ def _form(value: Any) -> str:
     return f"a Tensor of dtype {value.dtype} and shape {value.shape}"
 
 
+def _noting_hooks(store: Callable[[Value, Value], None]) -> Callable[[Value, Value], None]:
+    """While a function is traced, which hooks a leaf has is a fact."""
+
+    def noting_store(node: Value, adjoint: Value) -> None:
+        if node.op is None:
+            alive, traced = weakref.ref(node), _hooks_of(node)  # do not keep what the trace made
+            fact(node, "hooks", lambda: traced if alive() is None else _hooks_of(alive()))
+        store(node, adjoint)
+
+    return noting_store
+
+
+def _hooks_of(node: Any) -> tuple[Any, ...]:
+    return tuple((node._hooks or {}).values())
+
+
 def _run_hooks(node: Value, adjoint: Any) -> Any:
-    for hook in tuple((node._hooks or {}).values()):
+    for hook in _hooks_of(node):
         replaced = hook(adjoint)
         if replaced is None:
             continue

@@ -449,3 +449,39 @@ def test_gradients_that_were_one_tensor_add_up_apart():
     for _ in range(3):
         add()
     assert (a.grad.tolist(), b.grad.tolist()) == ([3.0] * 2, [6.0] * 2)
+
+
+def test_hooks_that_come_and_go_trace_again():
+    w = ndl.nn.Parameter(ndl.ones(3))
+
+    @ndl.jit
+    def gradient(x):
+        w.grad = None
+        (w * x).sum().backward()
+        return w.grad, *ndl.autograd.grad((w * x).sum(), [w])
+
+    def found():
+        return [g.tolist() for g in gradient(ndl.ones(3))]
+
+    assert found() == [[1, 1, 1]] * 2
+    handle = w.register_hook(lambda g: g * 2)
+    assert found() == [[2, 2, 2]] * 2
+    other = w.register_hook(lambda g: g + 1)
+    assert found() == [[3, 3, 3]] * 2
+    handle.remove()
+    other.remove()
+    assert found() == [[1, 1, 1]] * 2
+    found()
+    assert gradient.cache_info().misses == 3
+
+
+def test_a_hook_on_an_argument_does_not_trace_again():
+    @ndl.jit
+    def gradient(x):
+        x.register_hook(lambda g: g * 2)
+        x.sum().backward()
+        return x.grad * 1
+
+    for _ in range(3):
+        assert gradient(ndl.ones(2, requires_grad=True)).tolist() == [2, 2]
+    assert gradient.cache_info().misses == 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ class Fact(NamedTuple):
 
 
 Facts = dict[tuple[int, str], Fact]  # by the owner's id, and a name
+CLASS = "the one of the class"  # a method
 PLAIN = (bool, int, float, complex, str, bytes, type(None))  # values that are compared as values
 
 
@@ -116,11 +118,16 @@ class Noted:
 
 
 def _read_noted(owner: Any, name: str) -> Any:
-    """owner.name, which is a fact if it is data: its own, or a number that the class gives."""
+    """owner.name, which is a fact if it is data: its own, or a number that the class gives. Of a
+    method it is a fact that the owner has none of its own."""
     value = object.__getattribute__(owner, name)
     if noting.facts is not None and not name.startswith("__"):
         own = object.__getattribute__(owner, "__dict__")
-        if name in own or isinstance(getattr(type(owner), name, owner), PLAIN):
+        given = getattr(type(owner), name, owner)
+        if name not in own and isinstance(given, FunctionType):
+            known = Fact(lambda: "its own" if name in own else CLASS, CLASS, type(owner))
+            noting.facts.setdefault((id(owner), name), known)
+        elif name in own or isinstance(given, PLAIN):
             known = Fact(
                 lambda: _comparable(getattr(owner, name, None)),
                 _comparable(value),

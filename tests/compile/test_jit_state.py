@@ -126,6 +126,16 @@ def test_attributes_of_modules_that_changed_trace_again():
         assert f.cache_info().misses == misses
 
 
+def test_a_method_of_an_object_of_its_own_traces_again():
+    model = nn.Sequential(nn.Identity(), nn.Identity())
+    f = ndl.jit(lambda x: model(x))
+    assert f(ndl.ones(2)).tolist() == [1, 1]
+    model[1].forward = lambda x: x * 3
+    assert f(ndl.ones(2)).tolist() == [3, 3]
+    del model[1].forward
+    assert f(ndl.ones(2)).tolist() == [1, 1] and f.cache_info().misses == 2
+
+
 def test_containers_of_modules_that_changed_trace_again():
     class Model(nn.Module):
         def __init__(self):

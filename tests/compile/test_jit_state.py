@@ -6,7 +6,7 @@ import pytest
 import needle as ndl
 from needle import nn, optim
 
-from .jit_steps import RNG, X, bits, network, training_step
+from .jit_steps import NUMPY_STATE, RNG, X, bits, network, training_step
 
 pytestmark = pytest.mark.usefixtures("numpy_generator")
 
@@ -495,3 +495,21 @@ def test_a_hook_on_an_argument_does_not_trace_again():
     for _ in range(3):
         assert gradient(ndl.ones(2, requires_grad=True)).tolist() == [2, 2]
     assert gradient.cache_info().misses == 1
+
+
+SEEDING = {
+    "manual_seed": lambda: ndl.manual_seed(5),
+    "a generator of its own": lambda: ndl.Generator(5),
+    "a state": lambda: ndl.set_rng_state({"generator": "philox", "seed": 1, "position": 0}),
+    "NumPy's state": lambda: ndl.set_rng_state(NUMPY_STATE),
+}
+
+
+@pytest.mark.parametrize("how", SEEDING)
+def test_a_function_that_seeds_is_refused(how):
+    # The program would go on drawing where eager mode starts anew in every call.
+    ndl.manual_seed(3)
+    before = ndl.get_rng_state()
+    with pytest.raises(ndl.TraceError, match=r"seeds no generator(.|\n)*test_jit_state.py:\d+"):
+        ndl.jit(lambda x: (SEEDING[how](), x + ndl.rand(2))[1])(ndl.ones(2))
+    assert ndl.get_rng_state() == before

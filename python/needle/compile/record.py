@@ -227,6 +227,13 @@ class Recording:
         self.generators.setdefault(id(generator), (generator, generator.position))
         self._drawing = generator
 
+    def seeding(self) -> None:
+        """A generator is about to be seeded."""
+        raise at_user_line(
+            "[jit] expected a function that seeds no generator: it would do so in its first call "
+            "only; seed before the call (ndl.manual_seed), or draw from a generator from outside."
+        )
+
     def place_of_draw(self, words: int, device: BackendDevice) -> NDArray:
         """The seed and the offset of a draw that happens now: two elements of an input of the
         program."""

@@ -94,6 +94,9 @@ class DrawRecorder(Protocol):
     def drawing_from(self, generator: Generator) -> None:
         """A generator is about to draw, through the kernel `random` or by its place."""
 
+    def seeding(self) -> None:
+        """A generator is about to be seeded, or made: raises, since a program would draw on."""
+
     def place_of_draw(self, words: int, device: BackendDevice) -> NDArray:
         """The generator's seed and place at each run, int64 (2,): an element takes `words`."""
 
@@ -234,6 +237,8 @@ class Generator(RandomSource):
         seed = int(seed)
         if not 0 <= seed < 2**64:
             raise ValueError(f"[manual_seed] expected a seed from 0 to 2**64 - 1, got {seed}.")
+        if recording.recorder is not None:
+            recording.recorder.seeding()
         self.seed = seed
         self.position = 0
         return self
@@ -368,6 +373,8 @@ def set_rng_state(state: dict[str, Any]) -> None:
         generator.set_state(state)
         _default = generator
         return
+    if recording.recorder is not None:
+        recording.recorder.seeding()
     np.random.set_state(
         (
             state["algorithm"],
@@ -403,5 +410,5 @@ def _resume(state: tuple[Any, ...]) -> None:
     global _default
     numpy_state, _default, own_state = state
     np.random.set_state(numpy_state)
-    if isinstance(_default, Generator):
-        _default.set_state(own_state)
+    if isinstance(_default, Generator):  # not by set_state: a traced function may draw again
+        _default.seed, _default.position = own_state["seed"], own_state["position"]

@@ -60,7 +60,10 @@ class Handle:
         self.trace = None if recorder is None else recorder.trace
 
     def ptr(self) -> int:
-        raise needs_data("the address of a tensor was asked for", USE_WHERE)
+        recorder: Any = tracing.recorder
+        if recorder is None or recorder.trace is not self.trace:
+            raise TypeError(f"[jit] {ABSENT}")
+        raise needs_data("the memory of a tensor was asked for", USE_WHERE)
 
 
 class HostNumbers:

@@ -162,6 +162,7 @@ class NDArray(_native.ArrayBase):
     def _export_buffer(self) -> NDArray:
         """What the buffer protocol of the base class shows."""
         if self.device != cpu_numpy():
+            self._handle.ptr()  # raises if there is no memory yet, while a function is traced
             return self
         if self.dtype is bfloat16:
             raise BufferError("[buffer] bfloat16 has no buffer format; convert to float32 first")
@@ -173,6 +174,7 @@ class NDArray(_native.ArrayBase):
             if self.dtype is bfloat16:
                 raise BufferError("[dlpack] cpu_numpy() keeps bfloat16 as bits; move it to cpu().")
             return numpy_kernels.view(self).__dlpack__(**options)
+        self._handle.ptr()
         return _native.to_dlpack(self, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -12,6 +12,14 @@
 namespace needle {
 namespace {
 
+// A name of any bytes, as a message shows it.
+std::string printable(std::string name) {
+  for (char& c : name) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return name;
+}
+
 struct Function {
   const char* name;
   Opcode opcode;
@@ -110,7 +118,7 @@ class Decoder {
       const int length = from_.take<uint8_t>();
       const std::string name(from_.bytes(length), static_cast<size_t>(length));
       functions.push_back(find_function(name));
-      if (functions.back() == nullptr) fail("there is no function '" + name + "'");
+      if (functions.back() == nullptr) fail("there is no function '" + printable(name) + "'");
     }
     std::vector<bool> is_stored(static_cast<size_t>(p_.n_outputs));
     for (number_ = 0; number_ < p_.count; ++number_) {

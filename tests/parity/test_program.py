@@ -474,6 +474,13 @@ def test_damaged_code_is_refused_or_harmless(data):
             _native.run(Code(code), outs, ins)
 
 
+def test_names_of_any_bytes_are_told():
+    code = softmax.for_dtypes((float32,)).code.replace(b"exp", b"e\xff\n")
+    x = Spec(mild(float32, (3, 4)), float32).on(ndl.cpu())
+    with pytest.raises(ValueError, match=r"^\[program\] there is no function 'e\?\?'$"):
+        _native.run(Code(code), (x,), (x,))
+
+
 def test_text():
     assert softmax.text.splitlines()[2].split() == ["%1", "=", "row_max", "%0", "row"]
     typed = softmax.for_dtypes((bfloat16,))

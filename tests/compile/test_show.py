@@ -44,6 +44,14 @@ def test_profiles_have_a_time_per_kernel_and_compute_the_same():
     assert len(profile.kernels) == len(f.kernels)
     lines = str(profile).splitlines()
     assert f"in {len(profile.kernels)} kernels" in lines[0]
+    assert lines[2].endswith("run fused: float32[], float32[] from float32[], float32[]")
+
+
+def test_profiles_name_kernels_with_many_outputs():
+    tensors = [ndl.ones(3, n) for n in range(30, 60)]
+    outputs = ndl.jit(lambda tensors: [x * 2 + 1 for x in tensors])
+    lines = str(outputs.profile(tensors)).splitlines()
+    assert "run_each fused: float32[3, 30]" in lines[2] and len(lines[2]) < 200
 
 
 def test_long_profiles_are_cut():

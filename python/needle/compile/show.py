@@ -153,7 +153,7 @@ class Profile:
             rate, bandwidth = k.flops / seconds, k.bytes / seconds
             peak = max(rate / most_flops, bandwidth / most_bytes)
             share = k.seconds / self.seconds if self.seconds else 0.0
-            shapes = f"{', '.join(k.outputs)} = {k.name}({', '.join(k.inputs)})"
+            shapes = f"{k.name}: {', '.join(k.outputs)} from {', '.join(k.inputs) or 'nothing'}"
             lines.append(
                 f"{1e3 * seconds:8.3f} {share:6.1%} {rate / 1e9:8.1f} {bandwidth / 1e9:7.1f} "
                 f"{peak:8.0%}  {shapes:.120}"

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,6 +119,20 @@ def test_files_run_the_same_program(model, tmp_path):
     for _ in range(2):
         np.testing.assert_array_equal(loaded(ndl.tensor(x)).numpy(), expected)
     np.testing.assert_array_equal(loaded(x).numpy(), expected)
+
+
+def test_a_file_is_named_after_the_function(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    @ndl.jit
+    def step(x):
+        return x * 2
+
+    assert ndl.export(step, ndl.ones(3)) == Path("step.needle")
+    assert ndl.load_exported("step.needle")(ndl.ones(3)).tolist() == [2.0] * 3
+    assert ndl.export(nn.Linear(3, 2), ndl.ones(1, 3)) == Path("Linear.needle")
+    with pytest.raises(ValueError, match=r"\[export\] <lambda> has no name.*path="):
+        ndl.export(lambda x: x, ndl.ones(3))
 
 
 def test_another_process_needs_no_model(model, tmp_path):

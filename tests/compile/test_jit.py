@@ -38,7 +38,9 @@ pytestmark = pytest.mark.usefixtures("numpy_generator")
     ],
 )
 def test_python_that_needs_elements_is_refused(ask):
-    with pytest.raises(ndl.TraceError, match=r"not computed yet; .*\n  .*test_jit.py:\d+: lambda x"):
+    with pytest.raises(
+        ndl.TraceError, match=r"not computed yet; .*\n  .*test_jit.py:\d+: lambda x"
+    ):
         ndl.jit(ask)(ndl.tensor([1.0]))
 
 

@@ -32,9 +32,13 @@ KEY, VERSION = "needle.program", 1
 
 
 def export(
-    function: Callable[..., Any], *example: Any, path: str | os.PathLike[str], **kw: Any
-) -> None:
-    """Compile an inference function for an example of its arguments, and write it to a file.
+    function: Callable[..., Any],
+    *example: Any,
+    path: str | os.PathLike[str] | None = None,
+    **kw: Any,
+) -> Path:
+    """Compile an inference function for an example of its arguments, and write it to a file, by
+    default to NAME.needle in the current folder. Returns the file's path.
 
     The file has the program and the weights that it uses; `load_exported` runs it without the
     Python that it was made from. A path that ends in .c gets C source with the weights in it, and
@@ -48,13 +52,13 @@ def export(
     if config.BACKEND == "np":
         raise NotStored("[export] expected the native core, found NEEDLE_BACKEND=np; unset it.")
     compiled = function if isinstance(function, Jitted) else Jitted(function)
+    path = _named_after(compiled) if path is None else Path(path)
     call = Call(example, kw, apart=True)
     program = compiled._find(call, example, kw)
     _check(program)
-    path = Path(path)
     if path.suffix == ".c":
         _write_c(program, call, path)
-        return
+        return path
     writer = Writer(program.graph)
     memory = _memory(program)
     weights = {f"%{writer.values[v]}": memory[v] for v in memory if v in writer.values}
@@ -67,6 +71,17 @@ def export(
         "result": _nest(program.trace.result),
     }
     safetensors.write_atomically(path, weights, {KEY: json.dumps(document)})
+    return path
+
+
+def _named_after(function: Jitted) -> Path:
+    """The file of a function that is exported without a path."""
+    if not function.__name__.isidentifier():
+        raise ValueError(
+            f"[export] {function.__name__} has no name to give to a file; say where to write it: "
+            "path='model.needle'."
+        )
+    return Path(f"{function.__name__}.needle")
 
 
 CHANGES = {

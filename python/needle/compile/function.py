@@ -169,7 +169,7 @@ class Jitted:
         maxsize: int | None = MAXSIZE,
         is_pure: bool = False,
     ):
-        self.__name__ = "function"
+        self.__name__ = type(function).__name__  # of an object that is called, such as a model
         functools.update_wrapper(self, function)
         self._function = function
         self._fuse = fuse
@@ -312,7 +312,7 @@ class Jitted:
             why = known[-1].difference()
         else:
             why = f"its arguments differ: {_difference(key, self._last_key)}"
-        name = getattr(self._function, "__qualname__", "function")
+        name = getattr(self._function, "__qualname__", self.__name__)
         message = f"[jit] {name} has been traced {self._misses} times: {why}."
         warnings.warn(message, RuntimeWarning, stacklevel=5)
 

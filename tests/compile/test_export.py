@@ -332,6 +332,14 @@ CALLS = {
     "search": lambda x: ndl.searchsorted(ndl.sort(x.reshape((48,)))[::3], x).astype("float32"),
     "scatter": lambda x: ndl.index_add(x, 0, ndl.tensor([1, -1, 1]), x[:3] * 2),
     "half constants": lambda x: (ndl.full((6,), 0.3, dtype="bfloat16") + x.bfloat16()).float(),
+    # Whole numbers, which halves add up without rounding.
+    "half products": lambda x: (x.round().bfloat16() @ x.round().half().T.bfloat16()).float(),
+    "integer products": lambda x: (x.round().astype("int32") @ x.round().astype("int32").T).float(),
+    "half sums": lambda x: x.round().half().sum(axis=0).float(),
+    "running half sums": lambda x: x.round().bfloat16().cumsum(1).float(),
+    "half convolution": lambda x: ndl.nn.functional.conv1d(
+        x.round().bfloat16().reshape((1, 4, 12)), x.round().bfloat16().reshape((4, 4, 3)), padding=1
+    ).float(),
     "transposed convolution": lambda x: ndl.nn.functional.conv_transpose1d(
         x.reshape((1, 4, 12)), x.reshape((4, 2, 6))[:, :, :3], stride=2, padding=1, groups=2
     ),

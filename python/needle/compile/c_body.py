@@ -74,6 +74,16 @@ class CBody:
     def write(self, out: Operand, indices: Sequence[str], value: str, dtype: DType) -> None:
         self.put(f"{self.at(out, indices)} = {rounded(value, dtype, out.dtype)};")
 
+    def write_total(
+        self, out: Operand, indices: Sequence[str], value: str, kind: str, dtype: DType
+    ) -> None:
+        """A total of C type `kind`, which is double for floating dtypes; halves go by way of
+        float."""
+        if kind == "f64" and out.dtype.itemsize == 2:
+            self.write(out, indices, f"((f32){value})", float32)
+        else:
+            self.write(out, indices, value, float64 if kind == "f64" else dtype)
+
 
 def index_names(count: int, letter: str = "i") -> list[str]:
     return [f"{letter}{d}" for d in range(count)]
@@ -82,3 +92,8 @@ def index_names(count: int, letter: str = "i") -> list[str]:
 def require_float(*operands: Operand | None) -> None:
     if any(x is not None and x.dtype not in (float32, float64) for x in operands):
         raise NotRendered("only float32 and float64 have C")
+
+
+def require_floating(*operands: Operand) -> None:
+    if not all(x.dtype.is_floating for x in operands):
+        raise NotRendered("integers have no C here")

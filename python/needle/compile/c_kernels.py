@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dtype import bool_, float32, float64
+from ..dtype import bool_, float32
 from . import c_networks
 from .c_body import CBody, index_names
 from .c_expressions import STORED, literal, rounded, suffix
@@ -92,7 +92,7 @@ def _reduce(k: CBody, name: str, out: Operand, a: Operand) -> None:
     k.put(step.format(kind=kind))
     k.close(len(over))
     result = "total" if name not in ("any", "all") else "total != 0"
-    k.write(out, first, result, float64 if kind == "f64" else total)
+    k.write_total(out, first, result, kind, total)
     k.close(len(kept))
 
 
@@ -120,7 +120,7 @@ def _scan(k: CBody, name: str, out: Operand, a: Operand, axis: int) -> None:
     k.loop(indices[axis], a.shape[axis])
     step = f"{'sum' if name == 'cumsum' else 'prod'}_step_{kind}"
     k.put(f"total = {step}(total, {k.read(a, indices, a.dtype)});")
-    k.write(out, indices, "total", float64 if kind == "f64" else out.dtype)
+    k.write_total(out, indices, "total", kind, out.dtype)
     k.close(len(a.shape))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..backend.protocol import WIDENED
-from ..dtype import bool_
-from .c_body import CBody, index_names, require_float
+from ..backend.instructions import computed_in
+from ..dtype import bool_, float32, float64
+from .c_body import CBody, index_names, require_float, require_floating
 from .c_expressions import literal, suffix
 from .c_space import NotRendered
 from .graph import Operand
@@ -12,7 +12,9 @@ from .graph import Operand
 
 def matmul(k: CBody, out: Operand, a: Operand, b: Operand) -> None:
     """A row of the result at a time: the innermost loop goes along memory."""
-    require_float(out, a, None if b.dtype in WIDENED else b)
+    if a.dtype not in (float32, float64):
+        _matmul_apart(k, out, a, b)
+        return
     k.name_all(out=out, a=a, b=b)
     batch = index_names(len(out.shape) - 2, "n")
     k.loops(batch, out.shape[:-2])
@@ -27,12 +29,28 @@ def matmul(k: CBody, out: Operand, a: Operand, b: Operand) -> None:
     k.close(3 + len(batch))
 
 
+def _matmul_apart(k: CBody, out: Operand, a: Operand, b: Operand) -> None:
+    """An element of the result at a time, whose sum is rounded once: halves are added up as floats,
+    integers wrap around."""
+    k.name_all(out=out, a=a, b=b)
+    indices, kind = index_names(len(out.shape), "n"), suffix(out.dtype)
+    *batch, i, j = indices
+    k.loops(indices, out.shape)
+    k.put(f"{kind} total = 0;")
+    k.loop("k", a.shape[-1])
+    x, y = k.read(a, [*batch, i, "k"], a.dtype), k.read(b, [*batch, "k", j], b.dtype)
+    k.put(f"total = sum_step_{kind}(total, multiply_{kind}({x}, {y}));")
+    k.close()
+    k.write(out, indices, "total", out.dtype)
+    k.close(len(indices))
+
+
 def conv(
     k: CBody, out: Operand, x: Operand, w: Operand,
     stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...], groups: int,
 ) -> None:  # fmt: skip
     """Output p meets through tap t the input p * stride + t * dilation - padding."""
-    require_float(out, x, w)
+    require_floating(out, x, w)
     k.name_all(out=out, x=x, w=w)
     axes = len(stride)
     places, taps = index_names(axes, "p"), index_names(axes, "t")
@@ -46,8 +64,8 @@ def conv(
     k.put(f"if ({' || '.join(outside)}) continue;")
     k.loop("c", each)
     channel = "c" if groups == 1 else f"(o / {inputs} * {each} + c)"
-    seen = k.at(x, ["n", *index_names(axes, "s"), channel])
-    k.put(f"total += {seen} * {k.at(w, [*taps, 'c', 'o'])};")
+    seen = k.read(x, ["n", *index_names(axes, "s"), channel], x.dtype)
+    k.put(f"total += {seen} * {k.read(w, [*taps, 'c', 'o'], w.dtype)};")
     k.close(1 + axes)
     k.write(out, ["n", *places, "o"], "total", out.dtype)
     k.close(2 + axes)
@@ -58,7 +76,7 @@ def conv_by_data(
     stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...], groups: int,
 ) -> None:  # fmt: skip
     """Input s meets through tap t the output (s + padding - t * dilation) / stride, if whole."""
-    require_float(out, y, w)
+    require_floating(out, y, w)
     k.name_all(out=out, y=y, w=w)
     axes = len(stride)
     places, taps = index_names(axes, "s"), index_names(axes, "t")
@@ -73,9 +91,9 @@ def conv_by_data(
     k.put(f"if ({' || '.join(outside)}) continue;")
     k.loop("o", outputs)
     channel = "o" if groups == 1 else f"(c / {each} * {outputs} + o)"
-    given = k.at(y, ["n", *index_names(axes, "p"), channel])
+    given = k.read(y, ["n", *index_names(axes, "p"), channel], y.dtype)
     inside = "c" if groups == 1 else f"(c % {each})"
-    k.put(f"total += {given} * {k.at(w, [*taps, inside, channel])};")
+    k.put(f"total += {given} * {k.read(w, [*taps, inside, channel], w.dtype)};")
     k.close(1 + axes)
     k.write(out, ["n", *places, "c"], "total", out.dtype)
     k.close(2 + axes)
@@ -86,9 +104,9 @@ def attention(
     q: Operand, key: Operand, v: Operand, mask: Operand | None, scale: float, causal: bool,
 ) -> None:  # fmt: skip
     """For each query: scores, their softmax, and the mean of values that it weighs."""
-    require_float(out, q, key, v)
+    require_floating(out, q, key, v)
     k.name_all(out=out, log_sums=log_sums, q=q, k=key, v=v, mask=mask)
-    kind, of = suffix(q.dtype), q.dtype
+    kind, of = suffix(q.dtype), computed_in(q.dtype)
     batch = index_names(len(out.shape) - 2, "n")
     length = f"t + 1 < {key.shape[-2]} ? t + 1 : {key.shape[-2]}" if causal else str(key.shape[-2])
     k.loops([*batch, "t"], out.shape[:-1])
@@ -96,11 +114,11 @@ def attention(
     k.put(f"const i64 seen = {length};")
     k.loop("s", "seen")
     k.put(f"{kind} score = 0;")
-    k.put(f"for (i64 d = 0; d < {q.shape[-1]}; ++d) score += {k.at(q, [*batch, 't', 'd'])} * "
-          f"{k.at(key, [*batch, 's', 'd'])};")  # fmt: skip
+    x, y = k.read(q, [*batch, "t", "d"], of), k.read(key, [*batch, "s", "d"], of)
+    k.put(f"for (i64 d = 0; d < {q.shape[-1]}; ++d) score += {x} * {y};")
     k.put(f"score *= {literal(scale, of)};")
     if mask is not None:
-        m = k.at(mask, [*batch, "t", "s"])
+        m = k.read(mask, [*batch, "t", "s"], of)
         k.put(f"if (!{m}) score = -INFINITY;" if mask.dtype is bool_ else f"score += {m};")
     k.put("p[s] = score;")
     k.put("if (score > most) most = score;")
@@ -109,7 +127,8 @@ def attention(
     k.put("for (i64 s = 0; s < seen; ++s) sum += p[s];")
     k.loop("e", out.shape[-1])
     k.put(f"{kind} total = 0;")
-    k.put(f"for (i64 s = 0; s < seen; ++s) total += p[s] * {k.at(v, [*batch, 's', 'e'])};")
+    value = k.read(v, [*batch, "s", "e"], of)
+    k.put(f"for (i64 s = 0; s < seen; ++s) total += p[s] * {value};")
     k.write(out, [*batch, "t", "e"], "(sum > 0 ? total / sum : 0)", of)
     k.close()
     k.write(log_sums, [*batch, "t", "0"], f"(sum > 0 ? most + log_{kind}(sum) : -INFINITY)", of)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -168,6 +169,29 @@ def test_a_folder_of_another_user_is_refused(folder, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 12345678)
     with pytest.raises(c_build.BuildError, match="only its owner"):
         c_build.library(SOURCE)
+
+
+def test_a_folder_that_is_exchanged_after_it_was_checked(folder, monkeypatch):
+    """By somebody who may write the folder that it is in."""
+    source, theirs = "int value(void) { return 1; }", "int value(void) { return 2; }"
+    c_build.library(source)
+    (ours,) = folder.iterdir()
+    c_build.library(theirs)
+    (other,) = set(folder.iterdir()) - {ours}
+    evil = folder.with_name("evil")
+    evil.mkdir()
+    (evil / ours.name).write_bytes(other.read_bytes())
+    intact = c_build._is_intact
+
+    def then_exchanged(path):
+        found = intact(path)
+        folder.rename(folder.with_name("away"))
+        evil.rename(folder)
+        return found
+
+    monkeypatch.setattr(c_build, "_is_intact", then_exchanged)
+    monkeypatch.setattr(c_build.ctypes, "CDLL", lambda path: Path(path).read_bytes())
+    assert c_build.library(source) == (folder.with_name("away") / ours.name).read_bytes()
 
 
 @pytest.mark.parametrize("kept", [0, 100, 4096, -40])

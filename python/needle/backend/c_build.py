@@ -17,6 +17,8 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from .. import _native, config
@@ -62,14 +64,19 @@ def library(source: str, what: str = "jit") -> ctypes.CDLL:
     identity = "\0".join([source, *command, _version(command[0]), platform.machine()])
     name = hashlib.sha256(identity.encode()).hexdigest()[:40] + ".so"
     try:
-        path = os.path.join(checked_folder(config.CACHE), name)
-        if not _is_intact(path):
-            _build(command, source, path, what)
+        with _held(checked_folder(config.CACHE)) as folder:
+            path = os.path.join(folder, name)
+            if not _is_intact(path):
+                _build(command, source, path, what)
+            return _loaded(path, what)
     except OSError as error:
         raise BuildError(
             f"[{what}] built programs cannot be kept in {config.CACHE}: {error.strerror}; set "
             "XDG_CACHE_HOME to a folder that can be written."
         ) from None
+
+
+def _loaded(path: str, what: str) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(path)
     except OSError as error:
@@ -92,20 +99,37 @@ def _command(what: str) -> list[str]:
 def checked_folder(path: str) -> str:
     """The folder, made if it is missing; only its owner may enter it, who is us."""
     os.makedirs(path, mode=0o700, exist_ok=True)
-    found = os.lstat(path)
+    _check_folder(os.lstat(path), path)
+    return path
+
+
+def _check_folder(found: os.stat_result, path: str) -> None:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise BuildError(
             f"[jit] expected {path} to be a folder that only its owner can enter; remove it, or "
             f"make it so (chmod 700)."
         )
-    return path
+
+
+@contextmanager
+def _held(path: str) -> Iterator[str]:
+    """The folder, checked, under a name that leads to it and to no other one, even if somebody who
+    may write what it lies in puts another folder in its place."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        _check_folder(os.fstat(descriptor), path)
+        held = f"/proc/{os.getpid()}/fd/{descriptor}"
+        yield held if os.path.isdir(held) else path  # where there is no /proc
+    finally:
+        os.close(descriptor)
 
 
 def check_file(path: str) -> None:
     """Could anybody else have written it?"""
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise BuildError(f"[jit] {path} may have been written by somebody else; remove it.")
+        shown = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        raise BuildError(f"[jit] {shown} may have been written by somebody else; remove it.")
 
 
 def _is_intact(path: str) -> bool:

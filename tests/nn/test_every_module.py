@@ -120,7 +120,7 @@ OURS = set(
     "TransformerLayer Transformer GlobalAvgPool GlobalMaxPool RotaryEmbedding "
     "QuantizedLinear".split()
 )
-CONTAINERS = {"ModuleList", "ModuleDict"}  # they have no forward
+CONTAINERS = {"ModuleList", "ModuleDict", "ParameterList", "ParameterDict"}  # they have no forward
 
 
 @in_floats

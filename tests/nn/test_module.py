@@ -145,7 +145,7 @@ def test_sequential_changes():
         chain[4] = nn.ReLU()
     assert isinstance(chain.modules, tuple) and isinstance(chain[0], nn.Linear)
     chain.add_module("head", nn.Linear(5, 7))
-    assert chain(ndl.ones(4, 2)).shape == (4, 7) and "4.weight" in chain.state_dict()
+    assert chain(ndl.ones(4, 2)).shape == (4, 7) and "head.weight" in chain.state_dict()
 
 
 def test_modules_of_any_module_and_of_a_sequential():

@@ -32,6 +32,8 @@ from .attention import (
 from .container import (
     ModuleDict as ModuleDict,
     ModuleList as ModuleList,
+    ParameterDict as ParameterDict,
+    ParameterList as ParameterList,
     Residual as Residual,
     Sequential as Sequential,
 )

@@ -205,3 +205,11 @@ def test_shapes_may_be_arrays():
     assert ndl.zeros(ndl.tensor([3, 2])).shape == (3, 2)
     with pytest.raises(TypeError, match=r"\[zeros\] a shape is made of integers"):
         ndl.zeros(np.array([1.5]))
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "empty", "rand", "randn"])
+def test_sizes_by_name(name):
+    make = getattr(ndl, name)
+    assert make(size=(2, 3)).shape == (2, 3) and make(size=()).shape == ()
+    with pytest.raises(TypeError, match=rf"\[{name}\] expected sizes once, got \(2,\) and size=3"):
+        make(2, size=3)

@@ -29,6 +29,7 @@ CALLS = {
     "logsumexp keepdim": lambda m, x: x.logsumexp(dim=1, keepdim=True),
     "amax": lambda m, x: x.amax(dim=1, keepdim=True),
     "amin": lambda m, x: m.amin(x, dim=0),
+    "max of two": lambda m, x: m.max(x, -x) + m.min(x, x[0]) + x.max(m.tensor(0.5)),
     "argmax keepdim": lambda m, x: x.argmax(dim=1, keepdim=True),
     "any keepdim": lambda m, x: (x > 0).any(dim=1, keepdim=True),
     "all keepdim": lambda m, x: (x > 0).all(dim=1, keepdim=True),
@@ -81,6 +82,7 @@ CALLS = {
     "int, short, char, bool": lambda m, x: [x.int(), x.short(), x.char(), x.bool()],
     "byte": lambda m, x: (x * x).byte(),
     "contiguous": lambda m, x: x.t().contiguous().view(-1),
+    "fill_diagonal_": lambda m, x: (x * 2).fill_diagonal_(float("-inf")).exp(),
     "isclose": lambda m, x: m.isclose(x, x + 1e-7),
 }
 
@@ -113,6 +115,11 @@ def test_split_without_a_dim_says_how_to_cut_pieces():
         x.split(8)
     with pytest.raises(TypeError, match=r"\[split\] expected an axis, got \[4, 12\]; give sizes"):
         x.split([4, 12])
+
+
+def test_fill_diagonal_wants_a_matrix():
+    with pytest.raises(ValueError, match=r"\[fill_diagonal_\] expected a matrix, got \(3,\)"):
+        ndl.zeros(3).fill_diagonal_(1)
 
 
 def test_size_is_a_number_and_a_function():

@@ -1,7 +1,7 @@
 """New tensors: constants, ranges, random numbers, and tensors around existing data.
 
-Sizes are given one by one, `zeros(2, 3)`, or as a tuple, `zeros((2, 3))`. Nothing here requires a
-gradient unless it is asked to.
+Sizes are given one by one, `zeros(2, 3)`, or as a tuple, `zeros((2, 3))`, which may be called
+`size`. Nothing here requires a gradient unless it is asked to.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from ..ops.reduce import accumulator
 Device = BackendDevice | str | None
 
 
-def _shape(sizes: tuple[Any, ...], op: str) -> Shape:
-    """(2, 3) and ((2, 3),) -> (2, 3)"""
-    given = sizes[0] if len(sizes) == 1 else sizes
+def _shape(sizes: tuple[Any, ...], op: str, size: Any = None) -> Shape:
+    """(2, 3), ((2, 3),) and size=(2, 3) -> (2, 3)"""
+    if size is not None and sizes:
+        raise TypeError(f"[{op}] expected sizes once, got {sizes} and size={size}.")
+    given = size if size is not None else sizes[0] if len(sizes) == 1 else sizes
     return layout.check_sizes(layout.normalize_shape(given, op), op)
 
 
@@ -75,26 +77,38 @@ def constant(
 
 
 def ones(
-    *shape: Any, device: Device = None, dtype: Any = "float32", requires_grad: bool = False
+    *shape: Any,
+    size: Any = None,
+    device: Device = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
 ) -> Tensor:
     """Every element is 1."""
-    data = F.full(_shape(shape, "ones"), 1, dtype, _device(device))
+    data = F.full(_shape(shape, "ones", size), 1, dtype, _device(device))
     return _leaf(data, requires_grad)
 
 
 def zeros(
-    *shape: Any, device: Device = None, dtype: Any = "float32", requires_grad: bool = False
+    *shape: Any,
+    size: Any = None,
+    device: Device = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
 ) -> Tensor:
     """Every element is 0."""
-    data = F.full(_shape(shape, "zeros"), 0, dtype, _device(device))
+    data = F.full(_shape(shape, "zeros", size), 0, dtype, _device(device))
     return _leaf(data, requires_grad)
 
 
 def empty(
-    *shape: Any, device: Device = None, dtype: Any = "float32", requires_grad: bool = False
+    *shape: Any,
+    size: Any = None,
+    device: Device = None,
+    dtype: Any = "float32",
+    requires_grad: bool = False,
 ) -> Tensor:
     """Memory whose elements are not set."""
-    data = creation.empty(_shape(shape, "empty"), dtype, _device(device))
+    data = creation.empty(_shape(shape, "empty", size), dtype, _device(device))
     return _leaf(data, requires_grad)
 
 
@@ -231,6 +245,7 @@ def _source(generator: random.RandomSource | None) -> random.RandomSource:
 
 def rand(
     *shape: Any,
+    size: Any = None,
     low: float = 0.0,
     high: float = 1.0,
     device: Device = None,
@@ -239,13 +254,14 @@ def rand(
     generator: random.RandomSource | None = None,
 ) -> Tensor:
     """Evenly distributed numbers in [low, high)."""
-    sizes = _shape(shape, "rand")
+    sizes = _shape(shape, "rand", size)
     data = _source(generator).uniform(sizes, low, high, dtype, _device(device))
     return _leaf(data, requires_grad)
 
 
 def randn(
     *shape: Any,
+    size: Any = None,
     mean: float = 0.0,
     std: float = 1.0,
     device: Device = None,
@@ -254,7 +270,7 @@ def randn(
     generator: random.RandomSource | None = None,
 ) -> Tensor:
     """Normally distributed numbers."""
-    sizes = _shape(shape, "randn")
+    sizes = _shape(shape, "randn", size)
     data = _source(generator).normal(sizes, mean, std, dtype, _device(device))
     return _leaf(data, requires_grad)
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..autograd import Tensor, is_grad_enabled
 from ..ndarray.random import RandomSource, default_generator
 from . import arithmetic, compare, indexing, movement, torch_math, unary
-from .common import constant
+from .common import Scalar, check_tensor, constant
 from .elementwise import astype
 from .indexing import setitem
 from .inplace import IN_PLACE
@@ -89,6 +91,15 @@ def zero_(x: Tensor) -> Tensor:
     return fill_(x, 0)
 
 
+def fill_diagonal_(x: Tensor, value: Scalar) -> Tensor:
+    """Write one number at all positions (i, i) of a matrix."""
+    if check_tensor("fill_diagonal_", x).ndim != 2:
+        raise ValueError(f"[fill_diagonal_] expected a matrix, got {x.shape}.")
+    i = np.arange(min(x.shape))
+    setitem(x, (i, i), value)
+    return x
+
+
 # Random numbers -----------------------------------------------------------------------------------
 
 
@@ -129,7 +140,7 @@ def exponential_(x: Tensor, lambd: float = 1.0, *, generator: RandomSource | Non
 
 METHODS: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (
-        copy_, fill_, zero_, uniform_, normal_, bernoulli_, exponential_,
+        copy_, fill_, zero_, fill_diagonal_, uniform_, normal_, bernoulli_, exponential_,
     )},
     "add_": _updating_scaled("add_", "__iadd__", arithmetic.add),
     "sub_": _updating_scaled("sub_", "__isub__", arithmetic.subtract),

@@ -7,8 +7,9 @@ reduced elements.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 from ..autograd import Tensor, TensorOp
@@ -18,7 +19,7 @@ from ..dtype import DType, dtype_of, float64, widened
 from ..ndarray import functions as F, layout
 from .arithmetic import divide
 from .common import check_tensor, fit, one_of, reporting_as, zeros_like
-from .compare import equal, not_equal, where
+from .compare import equal, maximum, minimum, not_equal, where
 from .elementwise import astype
 from .movement import inverse_order
 from .running import cumprod, shifted
@@ -107,6 +108,20 @@ def over_axes(op: type[Reduction], name: str, doc: str) -> OverAxes:
     function.__name__ = function.__qualname__ = name
     function.__module__ = op.__module__
     function.__doc__ = f"{doc}\n\n{AXES_DOC}"
+    return function
+
+
+def or_of_two(pairwise: Callable[[Any, Any], Tensor], reduction: OverAxes) -> OverAxes:
+    """A reduction that, given a second tensor in place of axes, compares the two: `max(a, b)`."""
+
+    @functools.wraps(reduction)
+    def function(a: Tensor, axes: Any = None, *args: Any, **kwargs: Any) -> Tensor:
+        if isinstance(axes, Tensor):
+            return pairwise(a, axes, *args, **kwargs)
+        return reduction(a, axes, *args, **kwargs)
+
+    name = pairwise.__name__
+    function.__doc__ = f"{reduction.__doc__}\nOf two tensors, as in PyTorch, the `{name}`."
     return function
 
 
@@ -254,7 +269,7 @@ class Max(Extreme):
     name = "max"
 
 
-max = over_axes(Max, "max", "The largest element over axes.")
+max = or_of_two(maximum, over_axes(Max, "max", "The largest element over axes."))
 
 
 class Min(Extreme):
@@ -263,7 +278,7 @@ class Min(Extreme):
     name = "min"
 
 
-min = over_axes(Min, "min", "The smallest element over axes.")
+min = or_of_two(minimum, over_axes(Min, "min", "The smallest element over axes."))
 
 
 class ArgReduce(TensorOp):

@@ -113,6 +113,7 @@ from . import course_paths as course_paths
 
 # PyTorch's functions that give no tensor, and its other names of element types.
 from .ops.torch_names import allclose as allclose, is_tensor as is_tensor, numel as numel
+from .absent import no_attribute
 from math import inf as inf, nan as nan, pi as pi
 from typing import TYPE_CHECKING
 
@@ -130,11 +131,14 @@ _TORCH_NAMES = {
 
 # Loaded when first used, so that importing needle stays quick: name -> module that has it.
 _LATER = {
+    "amp": "amp",
     "data": "data",
     "io": "io",
     "nn": "nn",
     "optim": "optim",
     "testing": "testing",
+    "utils": "utils",
+    "autocast": "amp",
     "AnomalyError": "anomaly",
     "detect_anomaly": "anomaly",
     "CKernel": "ndarray.c_kernel",
@@ -155,13 +159,16 @@ _LATER = {
 
 if TYPE_CHECKING:
     from . import (
+        amp as amp,
         data as data,
         io as io,
         models as models,
         nn as nn,
         optim as optim,
         testing as testing,
+        utils as utils,
     )
+    from .amp import autocast as autocast
     from .anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly
     from .compile import (
         TraceError as TraceError,
@@ -182,7 +189,7 @@ def __getattr__(name: str) -> object:
     if name in _TORCH_NAMES:
         return _TORCH_NAMES[name]
     if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_attribute(__name__, name)
     from importlib import import_module
 
     module = import_module(f".{_LATER[name]}", __name__)

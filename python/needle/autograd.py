@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _native, config
+from .absent import no_attribute
 from .backend import BackendDevice, default_device, device_named
 from .dtype import dtype_of
 from .facts import changed
@@ -74,7 +75,7 @@ class TensorTupleOp(Op):
 def __getattr__(name: str) -> int:
     if name == "TENSOR_COUNTER":  # live values; the course's memory checks read it
         return _native.count_nodes()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise no_attribute(__name__, name)
 
 
 class Value(_native.NodeBase):

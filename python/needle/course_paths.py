@@ -1,5 +1,7 @@
 """The course's module paths (`needle.ops.ops_mathematic`, ...) as names of the modules here.
 
+PyTorch's `utils.data` is such a path, too.
+
 Files here carry no folder prefix. A finder, asked only for modules that no file provides, answers
 the course's paths with the module that has their contents.
 """
@@ -33,6 +35,8 @@ PATHS = {
     "backend_ndarray.ndarray": "backend_ndarray",
     "backend_ndarray.ndarray_backend_numpy": "backend.reference",
     "backend_ndarray.ndarray_backend_cpu": "_native",
+    "utils.data": "data",
+    "utils.checkpoint": "recompute",
 }
 
 

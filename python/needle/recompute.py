@@ -42,13 +42,16 @@ def _stand_ins(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [stand_in(x) if x.requires_grad else x for x in tensors]
 
 
-def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def checkpoint(
+    f: Callable[..., Any], *args: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     """f(*args, **kwargs), without keeping what lies between arguments and results.
 
     Backward runs f again, with the same random numbers. Tensors that f uses without being given
     them (parameters) get their gradients too; other things that f reads must be as they were, and
     what f writes (running statistics) is written twice, as in PyTorch. Combine it with
-    `backward(create_graph=False)`, since a recorded gradient keeps what it computes.
+    `backward(create_graph=False)`, since a recorded gradient keeps what it computes. PyTorch's
+    use_reentrant changes nothing.
 
     >>> x = ndl.tensor([1.0, 2.0], requires_grad=True)
     >>> y = ndl.checkpoint(lambda x: (x * x).exp(), x)

@@ -16,13 +16,14 @@ import needle as ndl
 PACKAGE = Path(ndl.__file__).parent
 
 LAYERS = [
-    {"config", "dtype", "facts", "user_code", "_native"},
+    {"absent", "config", "dtype", "facts", "user_code", "_native"},
     {"backend"},
     {"ndarray"},
     {"autograd", "cycles", "grad_mode", "graph", "op", "rebinding", "reverse", "tensor_methods"},
     {"ops"},
     {"init"},
     {
+        "amp",
         "anomaly",
         "clipping",
         "data",
@@ -38,7 +39,8 @@ LAYERS = [
     {"models", "trainer"},
     {"cli"},
     {"__main__"},
-    {"backend_ndarray", "backend_numpy", "backend_selection", "course_paths"},  # the course's names
+    # the course's names, and PyTorch's
+    {"backend_ndarray", "backend_numpy", "backend_selection", "course_paths", "utils"},
     {"__init__"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -409,7 +409,10 @@ def argsort(
 def searchsorted(sorted_: NDArray, values: NDArray, right: bool = False) -> NDArray:
     """Where each value would go into a sorted 1-D array."""
     if sorted_.ndim != 1:
-        raise ValueError(f"[searchsorted] expected a sorted 1-D array, got shape {sorted_.shape}.")
+        raise ValueError(
+            f"[searchsorted] expected a sorted 1-D array, got shape {sorted_.shape}; positions in "
+            "rows are (rows.unsqueeze(-2) < values.unsqueeze(-1)).sum(-1)."
+        )
     device = same_device("searchsorted", sorted_, values)
     dtype = promote(sorted_.dtype, values.dtype)
     out = empty(values.shape, int64, device)

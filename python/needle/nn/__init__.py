@@ -1,5 +1,8 @@
 """Networks: modules, and the layers made of them."""
 
+from typing import Any
+
+from ..absent import no_attribute
 from . import functional as functional, init as init, utils as utils
 from .activation import (
     ELU as ELU,
@@ -115,3 +118,7 @@ from .transformer import (
     TransformerEncoder as TransformerEncoder,
     TransformerEncoderLayer as TransformerEncoderLayer,
 )
+
+
+def __getattr__(name: str) -> Any:
+    raise no_attribute(__name__, name)

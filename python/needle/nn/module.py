@@ -273,6 +273,10 @@ class Module(Noted):
         """`to("cpu")`."""
         return self.to("cpu")
 
+    def cuda(self: M) -> M:
+        """`to("cuda")`: an error, until there is one."""
+        return self.to("cuda")
+
     def float(self: M) -> M:
         """`to(dtype="float32")`."""
         return self.to(dtype="float32")

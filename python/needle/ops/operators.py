@@ -101,6 +101,8 @@ METHODS.update(
 PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "T": movement.reverse_axes,
     "mT": movement.transpose,
+    "values": torch_names.values,
+    "indices": torch_names.indices,
 }
 
 TUPLE_METHODS: dict[str, Callable[..., Any]] = {

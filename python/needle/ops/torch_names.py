@@ -311,6 +311,28 @@ def cpu(x: Tensor) -> Tensor:
     return x if x.device.name.startswith("cpu") else to(x, "cpu")
 
 
+def cuda(x: Tensor) -> Tensor:
+    """x on the GPU: an error, until there is one."""
+    return to(x, "cuda")
+
+
+def retain_grad(x: Tensor) -> None:
+    """Nothing: results between leaves and losses keep their gradients anyway."""
+
+
+def values(x: Tensor) -> Tensor:
+    """Not there, in one clear sentence: `x.max(1).values`."""
+    raise AttributeError("a Tensor has no values: max, min, sort and median give them already.")
+
+
+def indices(x: Tensor) -> Tensor:
+    """Not there, in one clear sentence: `x.max(1).indices`."""
+    raise AttributeError(
+        "a Tensor has no indices: max, min, sort and median give values only; argmax(axis), "
+        "argmin(axis) and argsort(axis) give the positions."
+    )
+
+
 def _casting(name: str, dtype: str) -> Callable[[Tensor], Tensor]:
     """The method of that name that casts to a dtype."""
 
@@ -328,7 +350,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (
         expand, movedim, t, unflatten, narrow, select, unbind, index_select, masked_select, diag,
         trace, isclose, allclose, view_as, expand_as, type_as, numel, dim, is_floating_point,
-        is_contiguous, contiguous, cpu, new_full, new_zeros, new_ones, new_tensor,
+        is_contiguous, contiguous, cpu, cuda, retain_grad, new_full, new_zeros, new_ones,
+        new_tensor,
     )},
     "view": reshape, "reshape_as": view_as, "ravel": flatten, "moveaxis": movedim,
     "swapdims": swapaxes, "nelement": numel, "ndimension": dim, "sub": sub, "mul": mul, "div": div,

@@ -1,5 +1,8 @@
 """Optimizers, gradient clipping, learning-rate schedules and averaged weights."""
 
+from typing import Any
+
+from ..absent import no_attribute
 from ..clipping import (
     clip_grad_norm_ as clip_grad_norm_,
     clip_grad_value_ as clip_grad_value_,
@@ -30,3 +33,7 @@ from .schedule import (
     StepLR as StepLR,
 )
 from .sgd import SGD as SGD
+
+
+def __getattr__(name: str) -> Any:
+    raise no_attribute(__name__, name)

@@ -1,5 +1,8 @@
 """The schedules, under the name that their module has in PyTorch."""
 
+from typing import Any
+
+from ..absent import no_attribute
 from .schedule import (
     ChainedScheduler as ChainedScheduler,
     CosineAnnealingLR as CosineAnnealingLR,
@@ -14,3 +17,7 @@ from .schedule import (
     SequentialLR as SequentialLR,
     StepLR as StepLR,
 )
+
+
+def __getattr__(name: str) -> Any:
+    raise no_attribute(__name__, name)

@@ -4,6 +4,9 @@ Deprecated arguments (`size_average`, `reduce`, `inplace`) are left out; what fo
 PyTorch's order is given by name.
 """
 
+from typing import Any
+
+from ...absent import no_attribute
 from .activation import (
     elu as elu,
     gelu as gelu,
@@ -79,3 +82,7 @@ from .norm import (
     normalize as normalize,
     rms_norm as rms_norm,
 )
+
+
+def __getattr__(name: str) -> Any:
+    raise no_attribute(__name__, name)

@@ -82,6 +82,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "needle.optim.lr_scheduler": {
         "CyclicLR": "use OneCycleLR, or LambdaLR",
+        "ConstantLR": "use LambdaLR, whose function gives the factor",
         "MultiplicativeLR": "use LambdaLR, whose function gives the whole factor",
         "_LRScheduler": "derive from LRScheduler and define at(base, t, i)",
     },

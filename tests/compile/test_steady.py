@@ -91,6 +91,7 @@ def language():
 STEPS = {
     "SGD": lambda: plain("SGD", lr=0.1),
     "Adagrad": lambda: plain("Adagrad", lr=0.1),
+    "Adadelta": lambda: plain("Adadelta", lr=0.5),
     "RMSprop": lambda: plain("RMSprop", lr=0.1, momentum=0.9, centered=True),
     "Lion": lambda: plain("Lion", lr=0.01),
     "Muon": lambda: plain("Muon", lr=0.01),

@@ -26,6 +26,7 @@ MAKERS = {
     "Adam": lambda ps: optim.Adam(ps, 0.02, weight_decay=0.01),
     "AdamW amsgrad": lambda ps: optim.AdamW(ps, 0.02, amsgrad=True),
     "Adagrad": lambda ps: optim.Adagrad(ps, 0.1, lr_decay=0.1),
+    "Adadelta": lambda ps: optim.Adadelta(ps, 0.5),
     "RMSprop": lambda ps: optim.RMSprop(ps, momentum=0.9, centered=True),
     "Adafactor": lambda ps: optim.Adafactor(ps, weight_decay=0.01),
     "Lion": lambda ps: optim.Lion(ps, 0.01),
@@ -189,6 +190,7 @@ def test_keys_may_be_strings_as_json_makes_them() -> None:
         ("AdamW", {"lr": 0.02}),
         ("RMSprop", {"lr": 0.02, "momentum": 0.9}),
         ("Adagrad", {"lr": 0.02}),
+        ("Adadelta", {"lr": 0.5}),
         ("Adafactor", {"lr": 0.02}),
     ],
 )

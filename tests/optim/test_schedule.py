@@ -45,6 +45,9 @@ SCHEDULES: dict[str, Callable[[Any, Any], Any]] = {
     "cosine": lambda s, o: s.CosineAnnealingLR(o, STEPS),
     "cosine, several periods": lambda s, o: s.CosineAnnealingLR(o, 8, eta_min=0.01),
     "cosine to zero and back": lambda s, o: s.CosineAnnealingLR(o, 10),
+    "warm restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 5, eta_min=0.01),
+    "longer and longer": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, T_mult=2),
+    "polynomial": lambda s, o: s.PolynomialLR(o, 17, power=0.9),
     "lambda": lambda s, o: s.LambdaLR(o, lambda t: 1 / (1 + t)),
     "lambda from zero": lambda s, o: s.LambdaLR(o, [lambda t: t / 9, lambda t: 0.9**t]),
     "one cycle": lambda s, o: s.OneCycleLR(o, 0.5, STEPS + 1, cycle_momentum=False),
@@ -207,6 +210,8 @@ def test_mistakes_are_explained() -> None:
         optim.LambdaLR(optimizer, [abs, abs, abs])
     with pytest.raises(ValueError, match="step_size must be at least 1"):
         optim.StepLR(optimizer, 0)
+    with pytest.raises(ValueError, match=r"T_0 and T_mult must be at least 1, got 0 and 1"):
+        optim.CosineAnnealingWarmRestarts(make_ours("SGD"), 0)
     with pytest.raises(ValueError, match=r"start_factor must be in \(0, 1\]"):
         optim.LinearLR(optimizer, start_factor=2.0)
     with pytest.raises(ValueError, match="total_steps, or epochs"):

@@ -42,6 +42,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any] | None]] = [
         },
         None,
     ),
+    ("Adadelta", {}, None),
+    ("Adadelta", {"lr": 0.5, "rho": 0.8, "eps": 1e-4, "weight_decay": 0.1}, None),
     ("RMSprop", {}, None),
     ("RMSprop", {"lr": 0.02, "alpha": 0.9, "momentum": 0.8, "weight_decay": 0.1}, None),
     ("RMSprop", {"lr": 0.02, "centered": True, "eps": 1e-2, "momentum": 0.5}, None),
@@ -66,7 +68,7 @@ def test_follows_pytorch(
     assert_all_close(actual, expected, **TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adagrad", "RMSprop", "AdamW", "Adafactor"])
+@pytest.mark.parametrize("name", ["SGD", "Adadelta", "Adagrad", "RMSprop", "AdamW", "Adafactor"])
 def test_defaults_are_pytorchs(name: str) -> None:
     values = start()
     ours = getattr(optim, name)(parameters(values)).groups[0]

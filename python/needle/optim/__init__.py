@@ -9,6 +9,7 @@ from ..clipping import (
     total_norm as total_norm,
 )
 from . import lr_scheduler as lr_scheduler, schedule as schedule
+from .adadelta import Adadelta as Adadelta
 from .adafactor import Adafactor as Adafactor
 from .adagrad import Adagrad as Adagrad
 from .adam import Adam as Adam, AdamW as AdamW
@@ -21,6 +22,7 @@ from .rmsprop import RMSprop as RMSprop
 from .schedule import (
     ChainedScheduler as ChainedScheduler,
     CosineAnnealingLR as CosineAnnealingLR,
+    CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts,
     ExponentialLR as ExponentialLR,
     LambdaLR as LambdaLR,
     LinearLR as LinearLR,
@@ -28,6 +30,7 @@ from .schedule import (
     LRScheduler as LRScheduler,
     MultiStepLR as MultiStepLR,
     OneCycleLR as OneCycleLR,
+    PolynomialLR as PolynomialLR,
     ReduceLROnPlateau as ReduceLROnPlateau,
     SequentialLR as SequentialLR,
     StepLR as StepLR,

@@ -19,6 +19,7 @@ _BOUNDS = {
     "beta1": ("in [0, 1)", lambda x: 0 <= x < 1),
     "beta2": ("in [0, 1)", lambda x: 0 <= x < 1),
     "alpha": ("in [0, 1)", lambda x: 0 <= x < 1),
+    "rho": ("in [0, 1]", lambda x: 0 <= x <= 1),
 }
 
 

@@ -6,6 +6,7 @@ from ..absent import no_attribute
 from .schedule import (
     ChainedScheduler as ChainedScheduler,
     CosineAnnealingLR as CosineAnnealingLR,
+    CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts,
     ExponentialLR as ExponentialLR,
     LambdaLR as LambdaLR,
     LinearLR as LinearLR,
@@ -13,6 +14,7 @@ from .schedule import (
     LRScheduler as LRScheduler,
     MultiStepLR as MultiStepLR,
     OneCycleLR as OneCycleLR,
+    PolynomialLR as PolynomialLR,
     ReduceLROnPlateau as ReduceLROnPlateau,
     SequentialLR as SequentialLR,
     StepLR as StepLR,

@@ -137,6 +137,24 @@ class ExponentialLR(LRScheduler):
         return base * self.gamma**t
 
 
+class PolynomialLR(LRScheduler):
+    """lr = base (1 - t / total_iters)^power, then 0"""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        total_iters: int = 5,
+        power: float = 1.0,
+        last_epoch: int = -1,
+    ):
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def at(self, base: float, t: int, i: int) -> float:
+        return float(base * (1 - min(t / self.total_iters, 1)) ** self.power)
+
+
 class LinearLR(LRScheduler):
     """lr = base f, where f goes from start_factor to end_factor in total_iters steps"""
 
@@ -186,6 +204,34 @@ class CosineAnnealingLR(LRScheduler):
 
     def at(self, base: float, t: int, i: int) -> float:
         return _cosine(base, self.eta_min, t / self.T_max)
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """The same in periods, each T_mult times as long as the one before; the first is T_0"""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_0: int,
+        T_mult: int = 1,
+        eta_min: float = 0.0,
+        last_epoch: int = -1,
+    ):
+        if T_0 < 1 or T_mult < 1:
+            raise ValueError(
+                "[CosineAnnealingWarmRestarts] T_0 and T_mult must be at least 1, got "
+                f"{T_0} and {T_mult}."
+            )
+        self.T_0 = T_0
+        self.T_mult = T_mult
+        self.eta_min = eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def at(self, base: float, t: int, i: int) -> float:
+        period = self.T_0
+        while t >= period:
+            t, period = t - period, period * self.T_mult
+        return _cosine(base, self.eta_min, t / period)
 
 
 class OneCycleLR(LRScheduler):

@@ -655,3 +655,15 @@ def test_weights_that_lie_the_other_way():
     with pytest.raises(ValueError, match=r"\[Linear\] expected a weight \(in, out\) \(4, 6\), got"):
         head(x)
     assert nn.functional.linear(x, head.weight).shape == (2, 6)
+
+
+def test_next_of_the_parameters_is_the_first():
+    layer = nn.Linear(2, 3)
+    assert next(layer.parameters()) is layer.weight
+    taken = layer.parameters()
+    assert [next(taken), next(taken)] == [layer.weight, layer.bias] == [*taken]
+    with pytest.raises(StopIteration):
+        next(taken)
+    step = ndl.jit(lambda x: layer(x.to(next(layer.parameters()).dtype)))
+    assert step(ndl.ones(1, 2)).shape == (1, 3)
+    assert isinstance(layer.parameters(), list)

@@ -36,6 +36,17 @@ class Parameter(Tensor):
     is_transposed = False  # is it (in, out), where PyTorch has (out, in)?
 
 
+class Parameters(list[Parameter]):
+    """A list, from which `next` takes one after the other, as from PyTorch's iterator."""
+
+    _rest: Iterator[Parameter] | None = None
+
+    def __next__(self) -> Parameter:
+        if self._rest is None:
+            self._rest = iter(self)
+        return next(self._rest)
+
+
 class _CallStack(threading.local):
     """The modules whose forward is running, outermost first: for error messages."""
 
@@ -128,9 +139,9 @@ class Module(Noted):
         """Parameters and their names; a shared one appears once."""
         return ((n, t) for n, t in self._named_tensors() if isinstance(t, Parameter))
 
-    def parameters(self) -> list[Parameter]:
+    def parameters(self) -> Parameters:
         """Parameters, in the order in which attributes were set."""
-        return [p for _, p in self.named_parameters()]
+        return Parameters(p for _, p in self.named_parameters())
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
         """Tensors that are state but not parameters, such as running statistics."""

@@ -204,3 +204,26 @@ def test_fused_operators_equal_their_composites():
 def test_errors(call, error, match):
     with pytest.raises(error, match=match):
         call(ndl.tensor(draw(3, 4)))
+
+
+def test_gumbel_softmax_draws_classes():
+    ndl.manual_seed(3)
+    logits = ndl.tensor(np.log([0.1, 0.2, 0.7]).astype("float32") + np.zeros((20000, 1), "float32"))
+    logits.requires_grad = True
+    soft = F.gumbel_softmax(logits, tau=0.5)
+    np.testing.assert_allclose(soft.numpy().sum(-1), 1, rtol=1e-5)
+    hard = F.gumbel_softmax(logits, tau=0.5, hard=True)
+    assert set(np.unique(hard.numpy().round(6))) == {0, 1}
+    np.testing.assert_allclose(hard.numpy().mean(0), [0.1, 0.2, 0.7], atol=0.01)
+    (hard * ndl.tensor([1.0, 2.0, 3.0])).sum().backward()  # the soft draws' gradient
+    assert np.isfinite(logits.grad.numpy()).all() and np.abs(logits.grad.numpy()).max() > 0.1
+
+
+def test_gumbel_softmax_is_finite_at_the_ends_of_its_numbers():
+    class Ends:
+        def uniform(self, shape, low, high, dtype, device):
+            return ndl.tensor(np.array([0.0, 1 - 2**-24], dtype)).cached_data
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("needle.ops.assigning.default_generator", Ends)
+        assert np.isfinite(F.gumbel_softmax(ndl.zeros(2)).numpy()).all()

@@ -31,6 +31,7 @@ MISTAKES = [
     (nn.GroupNorm(2, 8), (2, 4, 3), r"expected 8 channels \(axis 1 .*\), got \(2, 4, 3\)"),
     (nn.LSTM(5, 2), (7, 2, 4), r"expected inputs \(batch, 5\), got \(7, 2, 4\); change input_size"),
     (nn.TransformerEncoderLayer(8, 2), (3, 2, 4), r"\(8, 8, 8\) features, got \(3, 2, 4\)"),
+    (nn.PixelShuffle(2), (2, 6, 3, 3), r"\(\.\.\., C r r, H, W\) with r = 2, got \(2, 6, 3, 3\)"),
     (nn.MaxPool2d(5), (1, 1, 3, 3), r"window \(5, 5\).* spatial shape \(3, 3\)"),
 ]  # fmt: skip
 

@@ -70,6 +70,9 @@ TABLE = {
     "AdaptiveMaxPool1d": (with_("AdaptiveMaxPool1d", 4), [draw(*SIGNAL)]),
     "AdaptiveMaxPool2d": (with_("AdaptiveMaxPool2d", (3, 2)), [draw(*IMAGE)]),
     "Upsample": (with_("Upsample", scale_factor=2, mode="bilinear"), [draw(*IMAGE)]),
+    "PixelShuffle": (with_("PixelShuffle", 2), [draw(*IMAGE)]),
+    "ZeroPad2d": (with_("ZeroPad2d", (1, 2, 0, 3)), [draw(*IMAGE)]),
+    "ReflectionPad2d": (with_("ReflectionPad2d", 2), [draw(*IMAGE)]),
     "BatchNorm1d": (with_("BatchNorm1d", 6), [draw(*ROWS)]),
     "BatchNorm2d": (with_("BatchNorm2d", 4), [draw(*IMAGE)]),
     "BatchNorm3d": (with_("BatchNorm3d", 4), [draw(*VOLUME)]),
@@ -108,6 +111,10 @@ TABLE = {
         name: (with_(name), [draw(4, 3), draw(4, 3, seed=1)])
         for name in ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "CosineSimilarity")
     },
+    "TripletMarginLoss": (
+        with_("TripletMarginLoss", 0.5, p=2, swap=True),
+        [draw(4, 3), draw(4, 3, seed=1), draw(4, 3, seed=2)],
+    ),
     "CosineEmbeddingLoss": (
         with_("CosineEmbeddingLoss", 0.1),
         [draw(4, 3), draw(4, 3, seed=1)],

@@ -70,6 +70,7 @@ from .loss import (
     NLLLoss as NLLLoss,
     SmoothL1Loss as SmoothL1Loss,
     SoftmaxLoss as SoftmaxLoss,
+    TripletMarginLoss as TripletMarginLoss,
 )
 from .module import Module as Module, Parameter as Parameter
 from .norm import (
@@ -97,7 +98,10 @@ from .pool import (
     MaxPool1d as MaxPool1d,
     MaxPool2d as MaxPool2d,
     MaxPool3d as MaxPool3d,
+    PixelShuffle as PixelShuffle,
+    ReflectionPad2d as ReflectionPad2d,
     Upsample as Upsample,
+    ZeroPad2d as ZeroPad2d,
 )
 from .quantized import QuantizedLinear as QuantizedLinear, quantize as quantize
 from .recurrent import (

@@ -166,6 +166,29 @@ class CosineEmbeddingLoss(_Loss):
         )
 
 
+class TripletMarginLoss(_Loss):
+    """max(|a - p| - |a - n| + margin, 0), of an anchor, one of its kind and one of another"""
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        *,
+        reduction: str = "mean",
+    ):
+        super().__init__(reduction=reduction)
+        self.margin = margin
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        options = (self.margin, self.p, self.eps, self.swap)
+        return F.triplet_margin_loss(anchor, positive, negative, *options, reduction=self.reduction)
+
+
 class CosineSimilarity(Module):
     """x1·x2 / (|x1| |x2|) along dim"""
 

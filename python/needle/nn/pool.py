@@ -204,3 +204,37 @@ class Upsample(_Pool):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.interpolate(x, **self.arguments())
+
+
+class PixelShuffle(_Pool):
+    """Channels as pixels: (N, C r r, H, W) -> (N, C, H r, W r), with r = upscale_factor."""
+
+    options = ("upscale_factor",)
+
+    def __init__(self, upscale_factor: int):
+        self.upscale_factor = upscale_factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pixel_shuffle(x, self.upscale_factor)
+
+
+# Borders ------------------------------------------------------------------------------------------
+
+
+class ZeroPad2d(_Pool):
+    """A border of zeros: padding is its width, or (left, right, top, bottom)."""
+
+    options = ("padding",)
+    mode = "constant"
+
+    def __init__(self, padding: int | tuple[int, int, int, int]):
+        self.padding = (padding,) * 4 if isinstance(padding, int) else tuple(padding)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pad(x, self.padding, self.mode)
+
+
+class ReflectionPad2d(ZeroPad2d):
+    """A border that mirrors the pixels beside it."""
+
+    mode = "reflect"

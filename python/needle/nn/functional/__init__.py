@@ -11,6 +11,7 @@ from .activation import (
     elu as elu,
     gelu as gelu,
     glu as glu,
+    gumbel_softmax as gumbel_softmax,
     hardsigmoid as hardsigmoid,
     hardswish as hardswish,
     hardtanh as hardtanh,
@@ -53,6 +54,7 @@ from .conv import (
     max_pool2d as max_pool2d,
     max_pool3d as max_pool3d,
     pad as pad,
+    pixel_shuffle as pixel_shuffle,
     unfold as unfold,
 )
 from .linear import (
@@ -73,6 +75,7 @@ from .loss import (
     mse_loss as mse_loss,
     nll_loss as nll_loss,
     smooth_l1_loss as smooth_l1_loss,
+    triplet_margin_loss as triplet_margin_loss,
 )
 from .norm import (
     batch_norm as batch_norm,

@@ -124,3 +124,18 @@ __all__ = [
     "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softmax",
     "softplus", "softsign", "tanh",
 ]  # fmt: skip
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
+    """Draws of classes that have a gradient: softmax((x + g) / tau), with g = -ln(-ln u).
+
+    hard: one-hot draws, with the gradient of the soft ones (Jang et al., 2017)."""
+    even = check_tensor("gumbel_softmax", logits).detach().clone().uniform_()
+    # -ln u is not 0: the largest number below 1 has 6e-8.
+    noise = -(-(even.clip(1e-20, 1 - 6e-8)).log()).log()
+    soft = _softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.argmax(dim, keepdims=True)
+    chosen = (soft.detach() * 0).scatter(dim, index, 1.0)
+    return chosen - soft.detach() + soft

@@ -267,6 +267,19 @@ def interpolate(
     return ops.interpolate(input, *options)
 
 
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """Channels as pixels: (..., C r r, H, W) -> (..., C, H r, W r), with r = upscale_factor."""
+    *batch, channels, height, width = input.shape
+    r = upscale_factor
+    if r < 1 or channels % (r * r):
+        raise ValueError(
+            f"[pixel_shuffle] expected (..., C r r, H, W) with r = {r}, got {input.shape}."
+        )
+    x = input.reshape((-1, channels // (r * r), r, r, height, width))
+    y = x.permute((0, 1, 4, 2, 5, 3))  # (batch, C, H, r, W, r)
+    return y.reshape((*batch, channels // (r * r), height * r, width * r))
+
+
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:

@@ -9,7 +9,7 @@ from ...backend.protocol import Outside
 from ...dtype import DType, dtype_of, promote, widened
 from ...ndarray.bounds import saying, wrong_id
 from ...ndarray.layout import broadcast_shapes
-from ...ops import gather, logsoftmax, norm, where
+from ...ops import gather, logsoftmax, minimum, norm, where
 from ...ops.activation import softplus
 from ...ops.indexing import FromZero, ids_of
 from ...ops.loss import binary_cross_entropy_of, cross_entropy_of_ids, mean_cross_entropy
@@ -288,3 +288,25 @@ def cosine_embedding_loss(
     apart = where(target.eq(-1), (cosine - margin).relu(), 0.0)
     losses = where(target.eq(1), 1 - cosine, apart)
     return _reduced("cosine_embedding_loss", losses, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(|a - p| - |a - n| + margin, 0) in the p-norm, of (N, D) or (D,).
+
+    swap: |p - n| instead of |a - n|, where that is less."""
+    for other in (positive, negative):
+        _check_alike("triplet_margin_loss", anchor, other)
+    near, far = (norm(anchor - x + eps, p, -1) for x in (positive, negative))
+    if swap:
+        far = minimum(far, norm(positive - negative + eps, p, -1))
+    return _reduced("triplet_margin_loss", (near - far + margin).relu(), reduction)

@@ -7,6 +7,16 @@ from . import autograd as autograd, init as init, ops as ops
 
 # Tensors, values and operators: all names of `needle.ops`, which lists them.
 from .ops import *  # noqa: F403
+from .ops import (  # a star import leaves these to Python
+    abs as abs,
+    all as all,
+    any as any,
+    max as max,
+    min as min,
+    pow as pow,
+    round as round,
+    sum as sum,
+)
 
 # Recording and gradients.
 from .autograd import (
@@ -113,9 +123,10 @@ from . import course_paths as course_paths
 
 # PyTorch's functions that give no tensor, and its other names of element types.
 from .ops.torch_names import allclose as allclose, is_tensor as is_tensor, numel as numel
-from .absent import no_attribute
+from .absent import no_attribute as _no_attribute
 from math import inf as inf, nan as nan, pi as pi
 from typing import TYPE_CHECKING
+import builtins as _builtins
 
 from .init.typed import TYPED
 
@@ -189,12 +200,17 @@ def __getattr__(name: str) -> object:
     if name in _TORCH_NAMES:
         return _TORCH_NAMES[name]
     if name not in _LATER:
-        raise no_attribute(__name__, name)
+        raise _no_attribute(__name__, name)
     from importlib import import_module
 
     module = import_module(f".{_LATER[name]}", __name__)
     found = globals()[name] = module if name == _LATER[name] else getattr(module, name)
     return found
+
+
+# A star import must not hide Python's own max, sum and others.
+if not TYPE_CHECKING:
+    __all__ = [n for n in globals() if not n.startswith("_") and not hasattr(_builtins, n)]
 
 
 def __dir__() -> list[str]:

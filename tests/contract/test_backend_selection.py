@@ -126,3 +126,13 @@ def test_course_paths(path: str) -> None:
     assert importlib.import_module(f"needle.{path}") is target
     assert target.__spec__ is not None
     assert target.__spec__.name == target.__name__
+
+
+@pytest.mark.parametrize("module", ["needle", "needle.ops", "needle.ops.ops_mathematic"])
+def test_star_imports_leave_pythons_own_names(module: str) -> None:
+    names: dict[str, object] = {}
+    exec(f"from {module} import *", names)
+    assert {"Tensor", "EWiseAdd", "summation", "exp", "TensorOp", "cat"} <= set(names)
+    hidden = "abs all any bool float int max min pow round sum"
+    assert not {*hidden.split()} & set(names)
+    assert ndl.max(ndl.ones(2)).item() == ndl.ops.max(ndl.ones(2)).item() == 1

@@ -1,5 +1,6 @@
 """Mathematics: every operator with its gradient, and the table that gives Tensor its methods."""
 
+import builtins
 from typing import TYPE_CHECKING
 
 from ..autograd import (
@@ -295,6 +296,11 @@ from .unary import *  # noqa: F403 - unary.__all__ is the list
 
 _install()
 
-# What a star import gives: operators and their classes, not the files that hold them.
+# What a star import gives: operators and their classes, not the files that hold them, and nothing
+# that would hide Python's own max, sum and others.
 if not TYPE_CHECKING:
-    __all__ = [n for n, value in globals().items() if callable(value) and not n.startswith("_")]
+    __all__ = [
+        n
+        for n, value in globals().items()
+        if callable(value) and not n.startswith("_") and not hasattr(builtins, n)
+    ]

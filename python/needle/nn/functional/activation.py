@@ -119,13 +119,6 @@ def log_softmax(input: Tensor, dim: int = -1, *, dtype: Any = None) -> Tensor:
     return logsoftmax(input if dtype is None else input.astype(dtype), dim)
 
 
-__all__ = [
-    "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_softmax",
-    "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softmax",
-    "softplus", "softsign", "tanh",
-]  # fmt: skip
-
-
 def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
     """Draws of classes that have a gradient: softmax((x + g) / tau), with g = -ln(-ln u).
 
@@ -139,3 +132,10 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, dim: in
     index = soft.argmax(dim, keepdims=True)
     chosen = (soft.detach() * 0).scatter(dim, index, 1.0)
     return chosen - soft.detach() + soft
+
+
+__all__ = [
+    "elu", "gelu", "glu", "gumbel_softmax", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu",
+    "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu",
+    "softmax", "softplus", "softsign", "tanh",
+]  # fmt: skip

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
+
+import numpy as np
+
+from . import config
 
 
 class Op:
@@ -15,6 +21,11 @@ class Op:
     differentiable: ClassVar[bool] = True  # False: the result never requires a gradient
     linear: ClassVar[bool] = False  # jointly linear in all inputs: the tangent is op(*tangents)
     elementwise: ClassVar[bool] = False  # output i depends on input element i only
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if config.BACKEND == "np" and "compute" in cls.__dict__:
+            cls.compute = _giving_arrays(cls.compute)  # type: ignore[method-assign]
 
     def __call__(self, *inputs: Any) -> Any:
         raise TypeError(f"[{type(self).__name__}] subclass TensorOp or TensorTupleOp.")
@@ -33,3 +44,16 @@ class Op:
         if isinstance(result, (tuple, list)):
             return tuple(result)
         return (result,)
+
+
+def _giving_arrays(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """A compute over NumPy arrays, whose reductions to one number give scalars: as 0-d arrays."""
+
+    @functools.wraps(compute)
+    def computed(self: Op, *arrays: Any) -> Any:
+        result = compute(self, *arrays)
+        if isinstance(result, (tuple, list)):
+            return tuple(np.asarray(r) if isinstance(r, np.generic) else r for r in result)
+        return np.asarray(result) if isinstance(result, np.generic) else result
+
+    return computed

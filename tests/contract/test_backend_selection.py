@@ -42,6 +42,29 @@ assert memoryview(ndl.Tensor([[1.0, 2.0]])[:, ::-1]).tolist() == [[2.0, 1.0]]
     assert run("np", code).stderr == ""
 
 
+def test_numpy_mode_takes_operators_that_give_scalars() -> None:
+    """np.sum without an axis gives a NumPy scalar, not an array."""
+    code = """
+import numpy, needle as ndl
+class Total(ndl.TensorOp):
+    def compute(self, a):
+        return numpy.sum(a)
+    def gradient(self, out_grad, node):
+        return ndl.broadcast_to(ndl.reshape(out_grad, (1, 1)), node.inputs[0].shape) * node
+class Ends(ndl.TensorTupleOp):
+    def compute(self, a):
+        return a[0], a[-1]
+for ndl.autograd.LAZY_MODE in (False, True):
+    x = ndl.Tensor([[1.0, 2.0]])
+    y = Total()(x)
+    assert type(y.realize_cached_data()) is numpy.ndarray and y.shape == ()
+    ndl.exp(ndl.reshape(y, (1, 1))).backward()
+    assert numpy.allclose(x.grad.numpy(), 3 * numpy.exp(3))
+    assert Ends()(ndl.Tensor([1.0, 2.0, 4.0]))[1].reshape((1,)).numpy() == 4
+"""
+    assert run("np", code).stderr == ""
+
+
 def test_numpy_mode_has_no_bfloat16() -> None:
     code = """
 import needle as ndl

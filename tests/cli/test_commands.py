@@ -23,6 +23,12 @@ def test_help(command, capsys):
     assert result.out.startswith(f"usage: {' '.join(('needle', *command))}")
 
 
+def test_needle_alone_shows_the_commands(capsys):
+    result = call(capsys)
+    assert result.code == 2 and result.out == ""
+    assert result.err.startswith("usage: needle") and "train a model on a data set" in result.err
+
+
 def test_help_of_train_names_every_choice(capsys):
     text = " ".join(call(capsys, "train", "--help").out.split())
     for name in (*MODELS, "digits", "mnist", "fashion-mnist", "cifar10", "shakespeare"):
@@ -32,7 +38,6 @@ def test_help_of_train_names_every_choice(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "the following arguments are required: COMMAND"),
         (("dance",), "argument COMMAND: invalid choice: 'dance'"),
         (("train",), "say which data set to train on, or --resume RUN"),
         (("train", "imagenet"), "argument DATASET: invalid choice: 'imagenet'"),

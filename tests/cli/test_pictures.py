@@ -66,7 +66,14 @@ def test_damaged_images(tmp_path):
 
 def test_layouts_of_arrays(tmp_path):
     colour = np.random.default_rng(0).random((3, 4, 5), np.float32)
-    for name, array in (("chw", colour), ("hwc", colour.transpose(1, 2, 0)), ("n", colour[None])):
+    layouts = {
+        "chw": colour,
+        "hwc": colour.transpose(1, 2, 0),
+        "n": colour[None],
+        "row": colour.ravel(),
+        "rows": colour.reshape(1, -1),
+    }
+    for name, array in layouts.items():
         np.save(tmp_path / f"{name}.npy", array)
         found = images.read_images(tmp_path / f"{name}.npy", (3, 4, 5))
         np.testing.assert_array_equal(found, colour[None])

@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     """All commands."""
     main_parser = OneLineParser("needle", description="Train and use neural networks with needle.")
     main_parser.add_argument("--version", action="version", version=f"needle {__version__}")
-    commands = main_parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = main_parser.add_subparsers(dest="command", metavar="COMMAND")
     _add_train(commands)
     _add_use(commands)
     _add_info(commands)
@@ -143,7 +143,11 @@ def _add_info(commands: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    options = parser().parse_args(arguments)
+    command_line = parser()
+    options = command_line.parse_args(arguments)
+    if options.command is None:
+        command_line.print_help(sys.stderr)
+        return 2
     try:
         code: int = options.run_command(options)
         sys.stdout.flush()

@@ -37,9 +37,10 @@ def read_images(path: Path, shape: tuple[int, int, int]) -> Array:
 
 
 def _fit(images: Array, shape: tuple[int, int, int], path: Path) -> Array:
-    """Accept (C, H, W), (H, W) and (H, W, C), with or without a leading n."""
+    """Accept (C, H, W), (H, W), (H, W, C) and rows of pixels, with or without a leading n."""
     channels, height, width = shape
-    forms: list[tuple[int, ...]] = [shape, (height, width, channels)]
+    pixels = channels * height * width  # in the order of (C, H, W)
+    forms: list[tuple[int, ...]] = [shape, (height, width, channels), (pixels,)]
     if channels == 1:
         forms.append((height, width))
     for form in forms:

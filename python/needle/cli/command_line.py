@@ -122,7 +122,7 @@ def _add_info(commands: Any) -> None:
     summary = commands.add_parser("summary", help="layers and sizes of a model")
     summary.set_defaults(run_command=run_summary)
     summary.add_argument("model", choices=MODELS, metavar="MODEL", help=", ".join(MODELS))
-    summary.add_argument("--dataset", choices=IMAGES, default="mnist",
+    summary.add_argument("--dataset", choices=IMAGES,
                          help="whose images it is for (mnist)")  # fmt: skip
     explain = commands.add_parser(
         "explain",

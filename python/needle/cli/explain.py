@@ -85,6 +85,9 @@ def run_explain(options: Namespace) -> int:
     function.watch = watch
     try:
         if options.script in (*IMAGE_MODELS, *TEXT_MODELS):
+            if options.arguments:
+                given = " ".join(options.arguments)
+                raise UsageError(f"{options.script} is a model, not a script: leave out {given}")
             train_steps(options.script)
         else:
             run_script(Path(options.script), options.arguments)

@@ -11,6 +11,7 @@ from .. import _native
 from ..backend import all_devices
 from ..models import IMAGE_MODELS
 from ..nn.summary import summary
+from .errors import UsageError
 from .tasks import BLOCK, build_model
 
 SHAPES = {
@@ -42,11 +43,13 @@ def run_info(options: Namespace) -> int:
     return 0
 
 
-def facts_for(model: str, dataset: str) -> dict[str, Any]:
+def facts_for(model: str, dataset: str | None) -> dict[str, Any]:
     """What a data set would say to a model, without reading it."""
     if model not in IMAGE_MODELS:
+        if dataset is not None:
+            raise UsageError(f"{model} is a model of text: leave out --dataset")
         return {"vocabulary": VOCABULARY, "block": BLOCK}
-    return {"shape": SHAPES[dataset], "classes": [str(i) for i in range(10)]}
+    return {"shape": SHAPES[dataset or "mnist"], "classes": [str(i) for i in range(10)]}
 
 
 def run_summary(options: Namespace) -> int:

@@ -19,7 +19,7 @@ from .errors import UsageError
 from .generate import first_prompt, sample_text
 from .progress import Progress, describe, duration
 from .runs import Recorder, Run, Settings, new_folder
-from .tasks import BLOCK, Task, build_model, load_task, loss_of, models_for
+from .tasks import BLOCK, FOLDERS, Task, build_model, load_task, loss_of, models_for
 
 # (model, epochs, batch size, learning rate) for a data set, and what differs with other models.
 DEFAULTS: dict[str, tuple[str, int, int, float]] = {
@@ -50,6 +50,8 @@ def settings_from(options: Namespace) -> Settings:
         raise UsageError(
             f"--model {model} does not fit {dataset}; choose from {', '.join(models_for(dataset))}"
         )
+    if options.data and dataset not in FOLDERS:
+        raise UsageError(f"{dataset} comes with needle: leave out --data")
     return Settings(
         dataset=dataset,
         model=model,

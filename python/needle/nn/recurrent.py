@@ -257,7 +257,10 @@ class _Recurrent(Module):
 
 
 class RNN(_Recurrent):
-    """Layers of RNNCells: (T, B, I), h0 (L R, B, H) or None -> (T, B, R H), h_n (L R, B, H)."""
+    """Layers of RNNCells: (T, B, I), h0 (L R, B, H) or None -> (T, B, R H), h_n (L R, B, H).
+
+    L is num_layers, R is 2 if bidirectional, else 1; with batch_first, B comes before T.
+    """
 
     cells_name = "rnn_cells"
 
@@ -288,7 +291,10 @@ class RNN(_Recurrent):
 
 
 class LSTM(_Recurrent):
-    """Layers of LSTMCells: (T, B, I), (h0, c0) each (L R, B, H) or None -> output, (h_n, c_n)."""
+    """Layers of LSTMCells: (T, B, I), (h0, c0) each (L R, B, H) or None -> output, (h_n, c_n).
+
+    L is num_layers, R is 2 if bidirectional, else 1; with batch_first, B comes before T.
+    """
 
     cells_name = "lstm_cells"
 
@@ -319,7 +325,10 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """Layers of GRUCells: (T, B, I), h0 (L R, B, H) or None -> (T, B, R H), h_n (L R, B, H)."""
+    """Layers of GRUCells: (T, B, I), h0 (L R, B, H) or None -> (T, B, R H), h_n (L R, B, H).
+
+    L is num_layers, R is 2 if bidirectional, else 1; with batch_first, B comes before T.
+    """
 
     cells_name = "gru_cells"
 

@@ -6,13 +6,13 @@ The text ends the AttributeError of the module that is asked for such a name.
 from __future__ import annotations
 
 _NUMPY = "use numpy.linalg on x.numpy(), which has no gradient"
-_ARC = "write it as an operator of your own, see docs/custom-op.md"
 _COMPLEX = "there are no complex numbers"
 _NO_GPU = "delete it: there is one process, whose threads set_num_threads chooses"
 
 INSTEAD: dict[str, dict[str, str]] = {
     "needle": {
-        "asin": _ARC, "acos": _ARC, "atan": _ARC, "atan2": _ARC, "arctan2": _ARC, "erfinv": _ARC,
+        "arcsin": "use asin", "arccos": "use acos", "arctan": "use atan", "arctan2": "use atan2",
+        "erfinv": "write it as an operator of your own, see docs/custom-op.md",
         "linalg": _NUMPY, "inverse": _NUMPY, "svd": _NUMPY, "det": _NUMPY, "cholesky": _NUMPY,
         "fft": _COMPLEX, "complex64": _COMPLEX, "polar": _COMPLEX, "view_as_real": _COMPLEX,
         "backends": "delete it: there is no cuDNN, and results do not depend on threads",

@@ -14,7 +14,7 @@ import numpy as np
 from ..autograd import Tensor, is_grad_enabled
 from ..ndarray.random import RandomSource, default_generator
 from . import arithmetic, compare, indexing, movement, torch_math, unary
-from .common import Scalar, check_tensor, constant
+from .common import Scalar, check_tensor, constant, named
 from .elementwise import astype
 from .indexing import setitem
 from .inplace import IN_PLACE
@@ -41,9 +41,8 @@ def _assigning(name: str, operator: Callable[..., Any]) -> Callable[..., Tensor]
     def method(x: Tensor, *args: Any, **options: Any) -> Tensor:
         return _assign(name, x, lambda: operator(x, *args, **options))
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"x = {name[:-1]}(x, ...), in x's memory where nothing is recorded."
-    return method
+    doc = f"x = {name[:-1]}(x, ...), in x's memory where nothing is recorded."
+    return named(method, name, doc)
 
 
 def _updating(name: str, in_memory: str, operator: Callable[[Any, Any], Any]) -> Any:
@@ -55,9 +54,8 @@ def _updating(name: str, in_memory: str, operator: Callable[[Any, Any], Any]) ->
         written: Tensor = IN_PLACE[in_memory](x, other)
         return written
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"x = {name[:-1]}(x, other), in x's memory where nothing is recorded."
-    return method
+    doc = f"x = {name[:-1]}(x, other), in x's memory where nothing is recorded."
+    return named(method, name, doc)
 
 
 def _updating_scaled(name: str, in_memory: str, operator: Callable[[Any, Any], Any]) -> Any:
@@ -69,9 +67,8 @@ def _updating_scaled(name: str, in_memory: str, operator: Callable[[Any, Any], A
         updated: Tensor = update(x, scaled)
         return updated
 
-    method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"x = {name[:-1]}(x, alpha other), in memory where nothing is recorded."
-    return method
+    doc = f"x = {name[:-1]}(x, alpha other), in memory where nothing is recorded."
+    return named(method, name, doc)
 
 
 def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:

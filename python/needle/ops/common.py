@@ -20,6 +20,7 @@ from ..ndarray.random import recording
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 def is_scalar(x: Any) -> bool:
@@ -76,6 +77,13 @@ def report_as(op: str, error: Exception) -> None:
 
 def _renamed(op: str, text: str) -> str:
     return re.sub(r"^\[(?!jit)\w+\]", f"[{op}]", text)
+
+
+def named(function: C, name: str, doc: str) -> C:
+    """A function that was made for users by another one, under its own name."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
 def reporting_as(op: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, Protocol, overload
 
 from ..autograd import Tensor, TensorOp
 from ..backend import program as tp
 from ..backend.program import Program, Symbol, program
 from ..dtype import dtype_of
 from ..ndarray import functions as F
-from .common import Scalar, check_tensor, constant, fit, is_scalar, reporting_as
+from .common import Scalar, check_tensor, constant, fit, is_scalar, named, reporting_as
 from .elementwise import Elementwise, astype, pair
 from .fused import FusedOp
 
@@ -39,111 +40,58 @@ class PredicateScalar(Predicate):
         return F.binary(self.kernel, *operands)
 
 
-def _test(name: str, x: Any) -> Tensor:
-    return Predicate(name)(check_tensor(name, x))
+class Comparison(Protocol):
+    """A function of two tensors, or of a tensor and a number."""
+
+    def __call__(self, a: Any, b: Any) -> Tensor: ...
 
 
-def _compare(name: str, a: Any, b: Any) -> Tensor:
-    if is_scalar(b) and isinstance(a, Tensor):
-        return PredicateScalar(name, b)(a)
-    if is_scalar(a) and isinstance(b, Tensor):
-        return PredicateScalar(name, a, swapped=True)(b)
-    return Predicate(name)(*pair(name, a, b))
+def _comparison(kernel: str, doc: str) -> Comparison:
+    """The function that users call for a kernel of two operands."""
+
+    def function(a: Any, b: Any) -> Tensor:
+        if is_scalar(b) and isinstance(a, Tensor):
+            return PredicateScalar(kernel, b)(a)
+        if is_scalar(a) and isinstance(b, Tensor):
+            return PredicateScalar(kernel, a, swapped=True)(b)
+        return Predicate(kernel)(*pair(kernel, a, b))
+
+    return named(function, kernel, doc)
 
 
-def equal(a: Any, b: Any) -> Tensor:
-    """a == b, element by element."""
-    return _compare("equal", a, b)
+def _test(kernel: str, doc: str) -> Callable[[Tensor], Tensor]:
+    """The function that users call for a kernel of one operand."""
+
+    def function(x: Tensor) -> Tensor:
+        return Predicate(kernel)(check_tensor(kernel, x))
+
+    return named(function, kernel, doc)
 
 
-def not_equal(a: Any, b: Any) -> Tensor:
-    """a != b, element by element."""
-    return _compare("not_equal", a, b)
+equal = _comparison("equal", "a == b, element by element.")
+not_equal = _comparison("not_equal", "a != b, element by element.")
+less = _comparison("less", "a < b, element by element.")
+less_equal = _comparison("less_equal", "a <= b, element by element.")
+greater = _comparison("greater", "a > b, element by element.")
+greater_equal = _comparison("greater_equal", "a >= b, element by element.")
 
+logical_and = _comparison("logical_and", "True where both are true (not zero).")
+logical_or = _comparison("logical_or", "True where a, b or both are true (not zero).")
+logical_xor = _comparison(
+    "logical_xor", "True where one of a and b is true (not zero) and the other is not."
+)
+logical_not = _test("logical_not", "True where x is zero or False.")
 
-def less(a: Any, b: Any) -> Tensor:
-    """a < b, element by element."""
-    return _compare("less", a, b)
+isnan = _test("isnan", "True where x is NaN.")
+isinf = _test("isinf", "True where x is plus or minus infinity.")
+isfinite = _test("isfinite", "True where x is neither NaN nor infinite.")
 
-
-def less_equal(a: Any, b: Any) -> Tensor:
-    """a <= b, element by element."""
-    return _compare("less_equal", a, b)
-
-
-def greater(a: Any, b: Any) -> Tensor:
-    """a > b, element by element."""
-    return _compare("greater", a, b)
-
-
-def greater_equal(a: Any, b: Any) -> Tensor:
-    """a >= b, element by element."""
-    return _compare("greater_equal", a, b)
-
-
-def logical_and(a: Any, b: Any) -> Tensor:
-    """True where both are true (not zero)."""
-    return _compare("logical_and", a, b)
-
-
-def logical_or(a: Any, b: Any) -> Tensor:
-    """True where a, b or both are true (not zero)."""
-    return _compare("logical_or", a, b)
-
-
-def logical_xor(a: Any, b: Any) -> Tensor:
-    """True where one of a and b is true (not zero) and the other is not."""
-    return _compare("logical_xor", a, b)
-
-
-def logical_not(x: Tensor) -> Tensor:
-    """True where x is zero or False."""
-    return _test("logical_not", x)
-
-
-def isnan(x: Tensor) -> Tensor:
-    """True where x is NaN."""
-    return _test("isnan", x)
-
-
-def isinf(x: Tensor) -> Tensor:
-    """True where x is plus or minus infinity."""
-    return _test("isinf", x)
-
-
-def isfinite(x: Tensor) -> Tensor:
-    """True where x is neither NaN nor infinite."""
-    return _test("isfinite", x)
-
-
-def bitwise_and(a: Any, b: Any) -> Tensor:
-    """a & b of integers or bools."""
-    return _compare("bitwise_and", a, b)
-
-
-def bitwise_or(a: Any, b: Any) -> Tensor:
-    """a | b of integers or bools."""
-    return _compare("bitwise_or", a, b)
-
-
-def bitwise_xor(a: Any, b: Any) -> Tensor:
-    """a ^ b of integers or bools."""
-    return _compare("bitwise_xor", a, b)
-
-
-def left_shift(a: Any, b: Any) -> Tensor:
-    """a << b of integers."""
-    return _compare("left_shift", a, b)
-
-
-def right_shift(a: Any, b: Any) -> Tensor:
-    """a >> b of integers."""
-    return _compare("right_shift", a, b)
-
-
-def invert(x: Tensor) -> Tensor:
-    """~x of integers or bools."""
-    return _test("invert", x)
+bitwise_and = _comparison("bitwise_and", "a & b of integers or bools.")
+bitwise_or = _comparison("bitwise_or", "a | b of integers or bools.")
+bitwise_xor = _comparison("bitwise_xor", "a ^ b of integers or bools.")
+left_shift = _comparison("left_shift", "a << b of integers.")
+right_shift = _comparison("right_shift", "a >> b of integers.")
+invert = _test("invert", "~x of integers or bools.")
 
 
 # Choosing ---------------------------------------------------------------------------------------
@@ -177,7 +125,8 @@ class ExtremumGradient(FusedOp):
         return F.run(greatest_gradient if self.wins == "greater" else least_gradient, g, x, other)
 
     def definition(self, g: Any, x: Any, other: Any) -> Any:
-        return where(_compare(self.wins, other, x), 0, where(equal(x, other), g * 0.5, g))
+        other_wins = (greater if self.wins == "greater" else less)(other, x)
+        return where(other_wins, 0, where(equal(x, other), g * 0.5, g))
 
 
 @program

@@ -18,7 +18,7 @@ from ..backend.program import Symbol, program
 from ..dtype import DType, dtype_of, float64, widened
 from ..ndarray import functions as F, layout
 from .arithmetic import divide
-from .common import check_tensor, fit, one_of, reporting_as, zeros_like
+from .common import check_tensor, fit, named, one_of, reporting_as, zeros_like
 from .compare import equal, maximum, minimum, not_equal, where
 from .elementwise import astype
 from .movement import inverse_order
@@ -105,10 +105,8 @@ def over_axes(op: type[Reduction], name: str, doc: str) -> OverAxes:
         given = one_of(op.name, axes, axis, dim)
         return op(given, keepdims or keepdim)(check_tensor(op.name, a))
 
-    function.__name__ = function.__qualname__ = name
     function.__module__ = op.__module__
-    function.__doc__ = f"{doc}\n\n{AXES_DOC}"
-    return function
+    return named(function, name, f"{doc}\n\n{AXES_DOC}")
 
 
 def or_of_two(pairwise: Callable[[Any, Any], Tensor], reduction: OverAxes) -> OverAxes:

@@ -19,7 +19,7 @@ from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
 from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
-from .common import check_tensor, check_tensors, constant, reporting_as, whole_number
+from .common import check_tensor, check_tensors, constant, named, reporting_as, whole_number
 from .elementwise import astype
 from .indexing import getitem, take
 from .joining import concatenate, repeat, split
@@ -339,9 +339,7 @@ def _casting(name: str, dtype: str) -> Callable[[Tensor], Tensor]:
     def cast(x: Tensor) -> Tensor:
         return astype(check_tensor("astype", x), dtype)
 
-    cast.__name__ = cast.__qualname__ = name
-    cast.__doc__ = f"The tensor as {dtype}; itself when it is that already."
-    return cast
+    return named(cast, name, f"The tensor as {dtype}; itself when it is that already.")
 
 
 # Names of Tensor's methods. Those of builtin types come last: behind them, in a class that is only

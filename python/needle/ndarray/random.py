@@ -27,8 +27,15 @@ PRECISION = {float16: 11, bfloat16: 8, float32: 24, float64: 53}  # bits of a nu
 EXACT_RANGE = 2**53  # integers up to here come from one float64 draw without bias in the last bit
 
 
-class RandomSource(Protocol):
-    """What both generators can do. Arrays are of the kind that tensors hold."""
+class RandomSource:
+    """Draws arrays, of the kind that tensors hold. A subclass says where the numbers come from: by
+    methods of the same names, for arguments that have been checked."""
+
+    _uniform: Callable[[Shape, float, float, DType, BackendDevice], NDArray]
+    _normal: Callable[[Shape, float, float, DType, BackendDevice], NDArray]
+    _bernoulli: Callable[[Shape, float, DType, BackendDevice], NDArray]
+    _integers: Callable[[int, int, Shape, DType, BackendDevice], NDArray]
+    _permutation: Callable[[int, BackendDevice], NDArray]
 
     def uniform(
         self,
@@ -39,6 +46,7 @@ class RandomSource(Protocol):
         device: BackendDevice | None = None,
     ) -> Any:
         """Numbers in [low, high)."""
+        return _held(self._uniform(shape, low, high, _floating("rand", dtype), _device(device)))
 
     def normal(
         self,
@@ -49,11 +57,15 @@ class RandomSource(Protocol):
         device: BackendDevice | None = None,
     ) -> Any:
         """Numbers from the normal distribution."""
+        return _held(self._normal(shape, mean, std, _floating("randn", dtype), _device(device)))
 
     def bernoulli(
         self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
     ) -> Any:
         """1 (True) with probability p, else 0."""
+        if not 0 <= p <= 1:
+            raise ValueError(f"[bernoulli] expected a probability from 0 to 1, got {p}.")
+        return _held(self._bernoulli(shape, p, dtype_of(dtype), _device(device)))
 
     def integers(
         self,
@@ -64,12 +76,19 @@ class RandomSource(Protocol):
         device: BackendDevice | None = None,
     ) -> Any:
         """Whole numbers in [low, high)."""
+        if not low < high:
+            raise ValueError(f"[integers] expected low < high, got {low} and {high}.")
+        if high - low > EXACT_RANGE:
+            raise ValueError(f"[integers] expected a range of at most 2**53, got {high - low}.")
+        return _held(self._integers(low, high, shape, dtype_of(dtype), _device(device)))
 
     def permutation(self, n: int, device: BackendDevice | None = None) -> Any:
         """0 .. n-1 in random order, int64."""
+        return _held(self._permutation(n, _device(device)))
 
     def get_state(self) -> dict[str, Any]:
         """All that is needed to continue from here."""
+        raise TypeError(f"[{type(self).__name__}] define get_state(self).")
 
 
 def _device(device: BackendDevice | None) -> BackendDevice:
@@ -120,13 +139,12 @@ recording = _Recording()
 
 
 def _from_host(
-    draw: Callable[[], Any], shape: Shape, dtype: Any, device: BackendDevice | None
-) -> Any:
+    draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice
+) -> NDArray:
     """An array of the numbers that draw() gives, now or (traced) whenever the program runs."""
-    kind, target = dtype_of(dtype), _device(device)
     if recording.recorder is not None:
-        return recording.recorder.host_numbers(draw, tuple(shape), kind, target)
-    return _held(from_numpy(np.asarray(draw()), kind, target))
+        return recording.recorder.host_numbers(draw, tuple(shape), dtype, device)
+    return from_numpy(np.asarray(draw()), dtype, device)
 
 
 def _floating(op: str, dtype: Any) -> DType:
@@ -136,74 +154,33 @@ def _floating(op: str, dtype: Any) -> DType:
     return found
 
 
-def _probability(p: float) -> float:
-    if not 0 <= p <= 1:
-        raise ValueError(f"[bernoulli] expected a probability from 0 to 1, got {p}.")
-    return p
-
-
-def _range(low: int, high: int) -> int:
-    if not low < high:
-        raise ValueError(f"[integers] expected low < high, got {low} and {high}.")
-    if high - low > EXACT_RANGE:
-        raise ValueError(f"[integers] expected a range of at most 2**53, got {high - low}.")
-    return high - low
-
-
 class NumpyGenerator(RandomSource):
     """NumPy's legacy global generator: the numbers that follow `numpy.random.seed`."""
 
-    def uniform(
-        self,
-        shape: Shape,
-        low: float = 0.0,
-        high: float = 1.0,
-        dtype: Any = float32,
-        device: BackendDevice | None = None,
-    ) -> Any:
-        kind = _floating("rand", dtype)
-        most = 1 - 2.0 ** -PRECISION[kind]  # what lies above would be rounded to 1
+    def _uniform(
+        self, shape: Shape, low: float, high: float, dtype: DType, device: BackendDevice
+    ) -> NDArray:
+        most = 1 - 2.0 ** -PRECISION[dtype]  # what lies above would be rounded to 1
 
         def draw() -> Any:
             return np.minimum(np.random.rand(*shape), most) * (high - low) + low
 
-        return _from_host(draw, shape, kind, device)
-
-    def normal(
-        self,
-        shape: Shape,
-        mean: float = 0.0,
-        std: float = 1.0,
-        dtype: Any = float32,
-        device: BackendDevice | None = None,
-    ) -> Any:
-        def draw() -> Any:
-            return np.random.randn(*shape) * std + mean
-
-        return _from_host(draw, shape, _floating("randn", dtype), device)
-
-    def bernoulli(
-        self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
-    ) -> Any:
-        _probability(p)
-        return _from_host(lambda: np.random.rand(*shape) <= p, shape, dtype, device)
-
-    def integers(
-        self,
-        low: int,
-        high: int,
-        shape: Shape,
-        dtype: Any = int64,
-        device: BackendDevice | None = None,
-    ) -> Any:
-        _range(low, high)
-
-        def draw() -> Any:
-            return np.random.randint(low, high, size=shape)
-
         return _from_host(draw, shape, dtype, device)
 
-    def permutation(self, n: int, device: BackendDevice | None = None) -> Any:
+    def _normal(
+        self, shape: Shape, mean: float, std: float, dtype: DType, device: BackendDevice
+    ) -> NDArray:
+        return _from_host(lambda: np.random.randn(*shape) * std + mean, shape, dtype, device)
+
+    def _bernoulli(self, shape: Shape, p: float, dtype: DType, device: BackendDevice) -> NDArray:
+        return _from_host(lambda: np.random.rand(*shape) <= p, shape, dtype, device)
+
+    def _integers(
+        self, low: int, high: int, shape: Shape, dtype: DType, device: BackendDevice
+    ) -> NDArray:
+        return _from_host(lambda: np.random.randint(low, high, size=shape), shape, dtype, device)
+
+    def _permutation(self, n: int, device: BackendDevice) -> NDArray:
         return _from_host(lambda: np.random.permutation(n), (n,), int64, device)
 
     def get_state(self) -> dict[str, Any]:
@@ -243,9 +220,9 @@ class Generator(RandomSource):
         self.position = 0
         return self
 
-    def _draw(self, name: str, shape: Shape, dtype: DType, device: BackendDevice | None) -> NDArray:
+    def _draw(self, name: str, shape: Shape, dtype: DType, device: BackendDevice) -> NDArray:
         """Fill a new array."""
-        out = empty(check_sizes(shape, name), dtype, _device(device))
+        out = empty(check_sizes(shape, name), dtype, device)
         if recording.recorder is not None:
             recording.recorder.drawing_from(self)
         words = words_of(name, dtype)
@@ -268,52 +245,33 @@ class Generator(RandomSource):
         self.position += count
         return first, second
 
-    def uniform(
-        self,
-        shape: Shape,
-        low: float = 0.0,
-        high: float = 1.0,
-        dtype: Any = float32,
-        device: BackendDevice | None = None,
-    ) -> Any:
-        a = self._draw("uniform", shape, _floating("rand", dtype), device)
-        return _held(_scaled(a, high - low, low))
+    def _uniform(
+        self, shape: Shape, low: float, high: float, dtype: DType, device: BackendDevice
+    ) -> NDArray:
+        return _scaled(self._draw("uniform", shape, dtype, device), high - low, low)
 
-    def normal(
-        self,
-        shape: Shape,
-        mean: float = 0.0,
-        std: float = 1.0,
-        dtype: Any = float32,
-        device: BackendDevice | None = None,
-    ) -> Any:
-        a = self._draw("normal", shape, _floating("randn", dtype), device)
-        return _held(_scaled(a, std, mean))
+    def _normal(
+        self, shape: Shape, mean: float, std: float, dtype: DType, device: BackendDevice
+    ) -> NDArray:
+        return _scaled(self._draw("normal", shape, dtype, device), std, mean)
 
-    def bernoulli(
-        self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
-    ) -> Any:
-        out = empty(check_sizes(shape, "bernoulli"), dtype_of(dtype), _device(device))
-        most = full((), _probability(p), float32, out.device)
-        ins = *self._take(out.size, out.device), most
-        typed = bernoulli.for_dtypes((int64, int64, float32), (out.dtype,))
-        out.device.mod.run(typed, (out,), ins, 0)
-        return _held(out)
+    def _bernoulli(self, shape: Shape, p: float, dtype: DType, device: BackendDevice) -> NDArray:
+        out = empty(check_sizes(shape, "bernoulli"), dtype, device)
+        most = full((), p, float32, device)
+        ins = *self._take(out.size, device), most
+        typed = bernoulli.for_dtypes((int64, int64, float32), (dtype,))
+        device.mod.run(typed, (out,), ins, 0)
+        return out
 
-    def integers(
-        self,
-        low: int,
-        high: int,
-        shape: Shape,
-        dtype: Any = int64,
-        device: BackendDevice | None = None,
-    ) -> Any:
-        a = _scaled(self._draw("uniform", shape, float64, device), _range(low, high), 0)
+    def _integers(
+        self, low: int, high: int, shape: Shape, dtype: DType, device: BackendDevice
+    ) -> NDArray:
+        a = _scaled(self._draw("uniform", shape, float64, device), high - low, 0)
         whole = functions.cast(functions.unary("floor", a), int64)
-        return _held(functions.cast(functions.binary("add", whole, low), dtype))
+        return functions.cast(functions.binary("add", whole, low), dtype)
 
-    def permutation(self, n: int, device: BackendDevice | None = None) -> Any:
-        return _held(functions.argsort(self._draw("uniform", (n,), float64, device), 0))
+    def _permutation(self, n: int, device: BackendDevice) -> NDArray:
+        return functions.argsort(self._draw("uniform", (n,), float64, device), 0)
 
     def get_state(self) -> dict[str, Any]:
         """The seed and the position in its stream."""

@@ -57,6 +57,23 @@ from .reference import BINARY, ROW_REDUCTIONS, UNARY
 # Symbols and their builder ----------------------------------------------------------------------
 
 
+Unary = Callable[["Symbol"], "Symbol"]
+Binary = Callable[["SymbolLike", "SymbolLike"], "Symbol"]
+
+
+def _unary(name: str) -> Unary:
+    return lambda x: apply(name, x)
+
+
+def _binary(name: str) -> Binary:
+    return lambda a, b: apply(name, a, b)
+
+
+def _both_ways(name: str) -> tuple[Binary, Binary]:
+    """An operator, and its reflection: 1 - x."""
+    return _binary(name), lambda a, b: apply(name, b, a)
+
+
 class Symbol:
     """The result of one instruction, while a program is being written."""
 
@@ -70,59 +87,15 @@ class Symbol:
     def kind(self) -> str:
         return self.builder.instructions[self.number].kind
 
-    def __add__(self, other: SymbolLike) -> Symbol:
-        return apply("add", self, other)
-
-    def __radd__(self, other: Number) -> Symbol:
-        return apply("add", other, self)
-
-    def __sub__(self, other: SymbolLike) -> Symbol:
-        return apply("subtract", self, other)
-
-    def __rsub__(self, other: Number) -> Symbol:
-        return apply("subtract", other, self)
-
-    def __mul__(self, other: SymbolLike) -> Symbol:
-        return apply("multiply", self, other)
-
-    def __rmul__(self, other: Number) -> Symbol:
-        return apply("multiply", other, self)
-
-    def __truediv__(self, other: SymbolLike) -> Symbol:
-        return apply("divide", self, other)
-
-    def __rtruediv__(self, other: Number) -> Symbol:
-        return apply("divide", other, self)
-
-    def __pow__(self, other: SymbolLike) -> Symbol:
-        return apply("power", self, other)
-
-    def __neg__(self) -> Symbol:
-        return apply("negative", self)
-
-    def __lt__(self, other: SymbolLike) -> Symbol:
-        return apply("less", self, other)
-
-    def __le__(self, other: SymbolLike) -> Symbol:
-        return apply("less_equal", self, other)
-
-    def __gt__(self, other: SymbolLike) -> Symbol:
-        return apply("greater", self, other)
-
-    def __ge__(self, other: SymbolLike) -> Symbol:
-        return apply("greater_equal", self, other)
-
-    def square(self) -> Symbol:
-        return apply("square", self)
-
-    def sqrt(self) -> Symbol:
-        return apply("sqrt", self)
-
-    def sign(self) -> Symbol:
-        return apply("sign", self)
-
-    def maximum(self, other: SymbolLike) -> Symbol:
-        return apply("maximum", self, other)
+    __add__, __radd__ = _both_ways("add")
+    __sub__, __rsub__ = _both_ways("subtract")
+    __mul__, __rmul__ = _both_ways("multiply")
+    __truediv__, __rtruediv__ = _both_ways("divide")
+    __pow__, maximum = _binary("power"), _binary("maximum")
+    __lt__, __le__ = _binary("less"), _binary("less_equal")
+    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
+    __neg__, square = _unary("negative"), _unary("square")
+    sqrt, sign = _unary("sqrt"), _unary("sign")
 
     def __bool__(self) -> bool:
         raise TypeError("[program] a value has no truth of its own; choose with where(cond, a, b).")
@@ -356,14 +329,6 @@ def add_at(x: Symbol, index: Symbol, amount: Symbol) -> Symbol:
     if index.kind not in (SCALAR, ROW) or amount.kind not in (SCALAR, ROW):
         raise ProgramError("[program] add_at: expected row values as index and amount.")
     return _builder(x).emit("add_at", (x.number, index.number, amount.number), FULL)
-
-
-def _unary(name: str) -> Callable[[Symbol], Symbol]:
-    return lambda x: apply(name, x)
-
-
-def _binary(name: str) -> Callable[[SymbolLike, SymbolLike], Symbol]:
-    return lambda a, b: apply(name, a, b)
 
 
 abs = _unary("abs")

@@ -36,6 +36,13 @@ def require(condition: bool, message: str) -> None:
         raise AssertionError(message)
 
 
+def _operator(name: str, reflected: bool = False) -> Callable[[NDArray, Any], NDArray]:
+    """The operator of two arrays of one shape, or an array and a number, as a method."""
+    if reflected:
+        return lambda self, other: _binary(name, other, self)
+    return lambda self, other: _binary(name, self, other)
+
+
 class NDArray(_native.ArrayBase):
     """An array: a copy of `other` (NDArray, ndarray, nested lists) on `device`, as float32."""
 
@@ -307,55 +314,21 @@ class NDArray(_native.ArrayBase):
 
     # Arithmetic -----------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> NDArray:
-        return _binary("add", self, other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> NDArray:
-        return _binary("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> NDArray:
-        return _binary("subtract", other, self)
-
-    def __mul__(self, other: Any) -> NDArray:
-        return _binary("multiply", self, other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> NDArray:
-        return _binary("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> NDArray:
-        return _binary("divide", other, self)
+    __add__ = __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", reflected=True)
+    __mul__ = __rmul__ = _operator("multiply")
+    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", reflected=True)
+    __pow__ = _operator("power")
+    __eq__, __ne__ = _operator("equal"), _operator("not_equal")  # type: ignore[assignment]
+    __ge__, __gt__ = _operator("greater_equal"), _operator("greater")
+    __le__, __lt__ = _operator("less_equal"), _operator("less")
 
     def __neg__(self) -> NDArray:
         return _unary("negative", self)
 
-    def __pow__(self, other: Any) -> NDArray:
-        return _binary("power", self, other)
-
     def maximum(self, other: Any) -> NDArray:
         """The larger of both, element by element; NaN if either is."""
         return _binary("maximum", self, other)
-
-    def __eq__(self, other: Any) -> NDArray:  # type: ignore[override]
-        return _binary("equal", self, other)
-
-    def __ne__(self, other: Any) -> NDArray:  # type: ignore[override]
-        return _binary("not_equal", self, other)
-
-    def __ge__(self, other: Any) -> NDArray:
-        return _binary("greater_equal", self, other)
-
-    def __gt__(self, other: Any) -> NDArray:
-        return _binary("greater", self, other)
-
-    def __le__(self, other: Any) -> NDArray:
-        return _binary("less_equal", self, other)
-
-    def __lt__(self, other: Any) -> NDArray:
-        return _binary("less", self, other)
 
     __hash__ = None  # type: ignore[assignment]
 

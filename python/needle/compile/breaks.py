@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..autograd import Op, Value
-from ..ndarray.array import NDArray, make_view
-from ..ndarray.layout import compact_strides
+from ..ndarray.array import NDArray, compact_view, full
 from ..user_code import user_place
 from .errors import TraceError
 from .graph import Node, whole
@@ -57,7 +56,7 @@ def launch(node: Node, array: Callable[[Any], Any]) -> None:
 
     def callback(handles: list[Any]) -> None:
         arrays = [
-            make_view(shape, compact_strides(shape), 0, dtype, device, handle)
+            compact_view(shape, dtype, device, handle)
             for handle, (shape, dtype, device) in zip(handles, shapes, strict=True)
         ]
         inputs = tuple(a.copy() for a in arrays[len(outs) :])  # the operator may keep them
@@ -119,9 +118,8 @@ def _recorded(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> list
     for example in _example(recording, op, arrays):
         value = graph.new_value(example.size, example.dtype)
         outs.append(whole(value, example.shape))
-        strides = compact_strides(example.shape)
         handle = Handle(value.size, value.dtype, value)
-        made.append(make_view(example.shape, strides, 0, example.dtype, device, handle))
+        made.append(compact_view(example.shape, example.dtype, device, handle))
     args = (what, tuple(outs), ins)
     graph.nodes.append(Node(PYTHON, args, tuple(outs), device, source=source))
     return made
@@ -131,12 +129,7 @@ def _example(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> tuple
     """The results of compute for inputs of ones, computed now."""
     thread, recording.thread = recording.thread, -1  # nothing is recorded until it is reset
     try:
-        ones = []
-        for a in arrays:
-            handle = a.device.mod.empty(a.size, a.dtype)
-            strides = compact_strides(a.shape)
-            ones.append(make_view(a.shape, strides, 0, a.dtype, a.device, handle))
-            ones[-1].device.mod.fill(ones[-1], 1)
+        ones = [full(a.shape, 1, a.dtype, a.device) for a in arrays]
         return _listed(type(op).compute(op, *ones))
     finally:
         recording.thread = thread

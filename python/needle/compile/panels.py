@@ -18,8 +18,7 @@ from weakref import WeakKeyDictionary
 
 from ..backend import cpu
 from ..dtype import float32
-from ..ndarray.array import make_view
-from ..ndarray.layout import compact_strides
+from ..ndarray.array import compact_view, make_view
 from .breaks import PYTHON
 from .graph import CONSTANT, FlatValue, Graph, Node, Operand, whole
 
@@ -86,7 +85,7 @@ def panels_of(weights: Operand, memory: Any) -> Any:
         (k, n), (row, column) = weights.shape, weights.strides
         shape, steps = (n // WIDTH, k, WIDTH), (WIDTH * column, row, column)
         panels = cpu().mod.empty(weights.size, float32)
-        target = make_view(shape, compact_strides(shape), 0, float32, cpu(), panels)
+        target = compact_view(shape, float32, cpu(), panels)
         source = make_view(shape, steps, weights.offset, float32, cpu(), memory)
         cpu().mod.copy(target, source)
         known[place] = (version, panels)

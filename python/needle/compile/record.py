@@ -19,9 +19,9 @@ import numpy as np
 from ..backend import BackendDevice
 from ..backend.protocol import OUTPUTS, READS_OUTPUTS, Backend
 from ..dtype import DType, int64
-from ..ndarray.array import NDArray, make_view
+from ..ndarray.array import NDArray, compact_view, make_view
 from ..ndarray.bounds import Words
-from ..ndarray.layout import Shape, compact_strides
+from ..ndarray.layout import Shape
 from ..ndarray.random import recording as tracing, words_of
 from ..user_code import user_place
 from .errors import TraceError, at_user_line, needs_data
@@ -261,7 +261,7 @@ class Recording:
         handle = self.new_input(math.prod(shape), dtype, HOST)
         assert handle.value is not None
         self.host.append(HostNumbers(draw, handle.value, device))
-        return make_view(shape, compact_strides(shape), 0, dtype, device, handle)
+        return compact_view(shape, dtype, device, handle)
 
 
 class Recorder:

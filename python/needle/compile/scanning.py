@@ -15,7 +15,7 @@ from ..autograd import Tensor, TensorTuple, TensorTupleOp, next_stamp
 from ..grad_mode import enable_grad, is_grad_enabled
 from ..graph import pull_back
 from ..ndarray import random
-from ..ndarray.array import NDArray, make_view
+from ..ndarray.array import NDArray, compact_view, make_view
 from ..ndarray.layout import compact_strides
 from ..ops.common import stand_in, zeros_like
 from ..recompute import used_from_outside
@@ -218,7 +218,7 @@ def _placeholder(body: Graph, like: Tensor, shape: tuple[int, ...], wants: bool)
     array = like.realize_cached_data()
     size = math.prod(shape)
     handle = Handle(size, array.dtype, body.new_value(size, array.dtype, INPUT))
-    made = make_view(shape, compact_strides(shape), 0, array.dtype, array.device, handle)
+    made = compact_view(shape, array.dtype, array.device, handle)
     tensor: Tensor = Tensor.make_const(made, wants and array.dtype.is_floating)
     return tensor
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from .. import _native, autograd
 from ..autograd import Value
 from ..dtype import DType
-from ..ndarray.array import NDArray, make_view
-from ..ndarray.layout import compact_strides, effective_strides
+from ..ndarray.array import NDArray, compact_view, make_view
+from ..ndarray.layout import effective_strides
 from ..ndarray.select import has_overlap
 from .errors import TraceError
 from .graph import STATE
@@ -75,8 +75,7 @@ def layout_of(a: NDArray) -> Layout:
 def _unfolded(a: NDArray) -> NDArray:
     """A broadcast array with memory for every element, as it will have after the first update."""
     kernels = a.device.mod.kernels  # the real ones, behind the Recorder
-    strides, handle = compact_strides(a.shape), kernels.empty(a.size, a.dtype)
-    out = make_view(a.shape, strides, 0, a.dtype, a.device, handle)
+    out = compact_view(a.shape, a.dtype, a.device, kernels.empty(a.size, a.dtype))
     kernels.copy(out, a)
     return out
 

@@ -22,8 +22,8 @@ from ..autograd import Tensor, Value
 from ..backend import all_devices
 from ..dtype import DType
 from ..ndarray import random
-from ..ndarray.array import NDArray, make_view
-from ..ndarray.layout import Shape, compact_strides
+from ..ndarray.array import NDArray, compact_view
+from ..ndarray.layout import Shape
 from ..reverse import Freed
 from ..tree import map_leaves
 from .breaks import breaking
@@ -252,8 +252,7 @@ def _enter(
 
 def _new_argument(recording: Recording, kind: ArgumentType) -> NDArray:
     handle = recording.new_input(math.prod(kind.shape), kind.dtype, INPUT)
-    strides = compact_strides(kind.shape)
-    return make_view(kind.shape, strides, 0, kind.dtype, kind.device, handle)
+    return compact_view(kind.shape, kind.dtype, kind.device, handle)
 
 
 # What comes out ----------------------------------------------------------------------------------

@@ -394,12 +394,21 @@ _empty_native: Callable[[Shape, DType, BackendDevice], NDArray] = partial(
 )
 
 
+def compact_view(shape: Shape, dtype: DType, device: BackendDevice, handle: Any) -> NDArray:
+    """A handle from its start, in C order."""
+    return make_view(shape, layout.compact_strides(shape), 0, dtype, device, handle)
+
+
 def empty(shape: Shape, dtype: DType, device: BackendDevice) -> NDArray:
     """A compact array, uninitialised."""
     if device.mod is _native:
         return _empty_native(shape, dtype, device)
-    handle = device.mod.empty(math.prod(shape), dtype)
-    return make_view(shape, layout.compact_strides(shape), 0, dtype, device, handle)
+    return compact_view(shape, dtype, device, device.mod.empty(math.prod(shape), dtype))
+
+
+def empty_strided(shape: Shape, strides: Shape, dtype: DType, device: BackendDevice) -> NDArray:
+    """An array with these strides, which leave no gaps, uninitialised."""
+    return make_view(shape, strides, 0, dtype, device, device.mod.empty(math.prod(shape), dtype))
 
 
 def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: Any) -> NDArray:
@@ -408,7 +417,7 @@ def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: Any
     strides = strides_like(shape, *operands)
     if strides is None:
         return empty(shape, dtype, device)
-    return make_view(shape, strides, 0, dtype, device, device.mod.empty(math.prod(shape), dtype))
+    return empty_strided(shape, strides, dtype, device)
 
 
 def strides_like(shape: Shape, *operands: Any) -> Shape | None:
@@ -428,9 +437,7 @@ def empty_in_order(shape: Shape, dtype: DType, a: NDArray) -> NDArray:
     Matrices are row-major, and so are results of what was broadcast."""
     if len(shape) < 3 or a.strides[-1] == 1 or min(a.strides) <= 0:
         return empty(shape, dtype, a.device)
-    strides = layout.strides_in_order(shape, a.strides)
-    handle = a.device.mod.empty(math.prod(shape), dtype)
-    return make_view(shape, strides, 0, dtype, a.device, handle)
+    return empty_strided(shape, layout.strides_in_order(shape, a.strides), dtype, a.device)
 
 
 def full(shape: Shape, value: Scalar, dtype: DType, device: BackendDevice) -> NDArray:
@@ -448,7 +455,7 @@ def from_numpy(
         array = numpy_kernels.narrow(array.astype(np.float32))
     stored = np.asarray(array, dtype.storage, order="C")
     handle = device_named(device).mod.from_numpy(stored, dtype)
-    return make_view(stored.shape, layout.compact_strides(stored.shape), 0, dtype, device, handle)
+    return compact_view(stored.shape, dtype, device, handle)
 
 
 def view_of(source: Any) -> NDArray:

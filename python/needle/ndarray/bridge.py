@@ -13,8 +13,7 @@ from .. import config
 from ..backend import cpu_numpy
 from ..backend.reference import Handle, view
 from ..dtype import bfloat16, dtype_of
-from .array import NDArray, make_view
-from .layout import compact_strides
+from .array import NDArray, compact_view, make_view
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +26,7 @@ def wrap(array: np.ndarray[Any, Any]) -> NDArray:
         array = array.copy()  # not a whole number of elements apart: a field of a record
     if array.flags.c_contiguous:
         handle = Handle(array.reshape(-1), dtype)
-        return make_view(array.shape, compact_strides(array.shape), 0, dtype, cpu_numpy(), handle)
+        return compact_view(array.shape, dtype, cpu_numpy(), handle)
     strides = tuple(s // size for s in array.strides)
     # The element with the lowest address, and how many elements lie from it to the highest one.
     corner = tuple(

@@ -41,7 +41,9 @@ from .array import (
     NDArray,
     Scalar,
     as_scalar,
+    compact_view,
     empty,
+    empty_in_order,
     empty_like,
     from_numpy,
     full as _full,
@@ -311,7 +313,7 @@ def reduce(
     if keepdims:
         return out
     shape = layout.reduced_shape(a.shape, reduced, False)
-    return make_view(shape, layout.compact_strides(shape), 0, dtype, a.device, out._handle)
+    return compact_view(shape, dtype, a.device, out._handle)
 
 
 def _not_empty(name: str, shape: Shape, axes: Shape) -> None:
@@ -346,20 +348,9 @@ def mix(a: NDArray, starts: NDArray, places: NDArray, weights: NDArray, axis: in
     """m a along an axis, for a sparse matrix m whose row j has the entries from starts[j] to
     starts[j + 1] - 1: weights[e] in column places[e]."""
     shape = (*a.shape[:axis], starts.shape[0] - 1, *a.shape[axis + 1 :])
-    out = _empty_in_order_of(a, shape)
+    out = empty_in_order(shape, a.dtype, a)
     a.device.mod.mix(out, a, starts, places, weights, axis)
     return out
-
-
-def _empty_in_order_of(a: NDArray, shape: Shape) -> NDArray:
-    """A new array of another shape, whose axes follow each other in memory as a's do."""
-    if layout.dense_strides(a.shape, a.strides) is None:
-        return empty(shape, a.dtype, a.device)
-    order = sorted(range(a.ndim), key=lambda i: (-a.strides[i], i))
-    steps = layout.compact_strides(layout.permuted(shape, order))
-    strides = tuple([steps[order.index(i)] for i in range(a.ndim)])
-    handle = a.device.mod.empty(math.prod(shape), a.dtype)
-    return make_view(shape, strides, 0, a.dtype, a.device, handle)
 
 
 # Linear algebra ---------------------------------------------------------------------------------
@@ -426,7 +417,7 @@ def nonzero(a: NDArray) -> NDArray:
     axes = max(a.ndim, 1)  # a 0-d array is looked at as one with one element
     handle = a.device.mod.nonzero(a if a.ndim else reshape(a, (1,)))
     shape = (handle.size // axes, a.ndim)
-    return make_view(shape, layout.compact_strides(shape), 0, int64, a.device, handle)
+    return compact_view(shape, int64, a.device, handle)
 
 
 # Creation ---------------------------------------------------------------------------------------

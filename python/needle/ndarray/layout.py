@@ -100,7 +100,7 @@ def strides_in_order(shape: Shape, strides: Shape) -> Shape:
     (180, 1, 45, 9)
     """
     found, step = [0] * len(shape), 1
-    for i in sorted(range(len(shape)), key=lambda i: -strides[i])[::-1]:
+    for i in sorted(range(len(shape)), key=lambda i: -abs(strides[i]))[::-1]:
         found[i] = step
         step *= shape[i]
     return tuple(found)

@@ -16,7 +16,7 @@ from .. import _native
 from ..backend.protocol import Outside
 from ..dtype import bool_, dtype_of, int64
 from . import layout
-from .array import NDArray, empty, from_numpy, full as full_array, make_view
+from .array import NDArray, compact_view, empty, from_numpy, full as full_array, make_view
 from .bounds import NOT_WHOLE, saying
 from .functions import (
     argsort,
@@ -225,9 +225,7 @@ def written_last(shape: Shape, index: Any, like: NDArray) -> NDArray:
     out = empty(shape, int64, like.device)
     s = select(out, index)
     order = from_numpy(np.arange(math.prod(s.moved_shape)), int64, like.device)
-    numbered = make_view(
-        s.moved_shape, layout.compact_strides(s.moved_shape), 0, int64, like.device, order._handle
-    )
+    numbered = compact_view(s.moved_shape, int64, like.device, order._handle)
     _scatter("setitem", "set", s.view, s.indices, s.sources, numbered)
     survivor = empty(s.moved_shape, int64, like.device)
     _gather("setitem", survivor, s.view, s.indices, s.sources)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..dtype import floating, promote, widened
 from . import layout
-from .array import NDArray, empty, make_view
+from .array import NDArray, empty, empty_strided, make_view
 from .functions import array_function, cast, reshape, same_device
 from .layout import Shape
 
@@ -16,13 +16,7 @@ def _empty_like(shape: Shape, a: NDArray) -> NDArray:
     """A new dense array with its axes in the order of a's in memory (a may be broadcast to it)."""
     if len(shape) != a.ndim or a.is_row_major():
         return empty(shape, a.dtype, a.device)
-    order = sorted(range(a.ndim), key=lambda i: (-abs(a.strides[i]), i))
-    strides, step = [0] * a.ndim, 1
-    for i in reversed(order):
-        strides[i] = step
-        step *= shape[i]
-    handle = a.device.mod.empty(step, a.dtype)
-    return make_view(shape, tuple(strides), 0, a.dtype, a.device, handle)
+    return empty_strided(shape, layout.strides_in_order(shape, a.strides), a.dtype, a.device)
 
 
 def _in_one_dtype(

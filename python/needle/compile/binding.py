@@ -23,7 +23,7 @@ from .._native import empty as empty_buffer, note_replaced, take_gradients, take
 from ..autograd import Tensor, TensorTuple
 from ..dtype import int64
 from ..ndarray import mutation
-from ..ndarray.array import NDArray, make_view
+from ..ndarray.array import NDArray
 from ..ndarray.select import has_overlap
 from ..tree import leaves, with_leaves
 from .errors import TraceError
@@ -160,7 +160,7 @@ class Binding:
         return np.array(words, np.uint64).view(np.int64)
 
     def rewind(self) -> None:
-        """Move the generators back: a run that failed has drawn nothing."""
+        """Move the generators back to where they were before the call."""
         for generator, distance in self.trace.advances:
             generator.position -= distance
         if self.numpy_state is not None:
@@ -230,8 +230,8 @@ class Binding:
         trace = self.trace
         results = self.leaves.copy()
         for i, handle in made:
-            output, x = trace.outputs[i], self.plan.results[i]
-            array = make_view(x.shape, x.strides, x.offset, x.dtype, output.device, handle)
+            output = trace.outputs[i]
+            array = self.plan.results[i].array(output.device, handle)
             self._give(output, array, results, originals)
         for output in self.returned_gradients:
             grad = grad_of(output.target.owner)

@@ -104,7 +104,7 @@ def _joined(product: Node, node: Node) -> Node | None:
     if product.kernel == "conv":
         window.insert(0, out.shape)
     args = (_with_first(typed, place), results, a, b, *window, tuple(others))
-    return Node(f"{product.kernel}_then", args, results, node.device, source=node.source)
+    return node.instead(f"{product.kernel}_then", args, results)
 
 
 def _is_elementwise(typed: TypedProgram) -> bool:

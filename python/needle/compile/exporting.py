@@ -202,8 +202,7 @@ class Exported:
         for output, slot in zip(self._outputs, self._plan.result_slots, strict=True):
             x = output.operand
             buffers[slot] = cpu().mod.empty(x.value.size, x.dtype)
-            array = make_view(x.shape, x.strides, x.offset, x.dtype, cpu(), buffers[slot])
-            made[output.target] = as_result(array, output)
+            made[output.target] = as_result(x.array(cpu(), buffers[slot]), output)
         self._calls.run(buffers)
         places = itertools.count()
         return map_leaves(lambda leaf: made.get(next(places), leaf), self._result)

@@ -225,7 +225,8 @@ class Jitted:
         if watch is None:
             result = program.run(call.arrays, call.originals)
         else:
-            result, seconds = program.profile(call.arrays, call.originals)
+            seconds: list[float] = []
+            result = program.run(call.arrays, call.originals, seconds)
             watch(self.__name__, program, seconds)
         if moment is not None:
             record(program, self._pull(program), call, (args, kwargs), moment, result)
@@ -343,8 +344,8 @@ class Jitted:
         """Call the function once with a clock at every kernel. It computes what a call does."""
         call = Call(args, kwargs)
         program = self._find(call, args, kwargs)
-        kernels = program.kernels()
-        _, seconds = program.profile(call.arrays, call.originals)
+        kernels, seconds = program.kernels(), list[float]()
+        program.run(call.arrays, call.originals, seconds)
         for kernel, time in zip(kernels, seconds, strict=True):
             kernel.seconds = time
         nodes = program.plan.nodes

@@ -229,9 +229,8 @@ class Fusion:
         program: Program = writer.builder.finish("fused", names, *results)
         typed = program.for_dtypes(tuple(x.dtype for x in ins), tuple(out.dtype for out in outs))
         inner = len(group.space) - outer
-        last = group.nodes[-1]
         args = (typed, tuple(outs), tuple(ins), inner)
-        return Node("run", args, tuple(outs), last.device, source=last.source)
+        return group.nodes[-1].instead("run", args, tuple(outs))
 
 
 def is_frozen(node: Node) -> bool:

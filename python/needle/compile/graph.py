@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ..backend import BackendDevice
 from ..backend.program import TypedProgram
 from ..dtype import DType
+from ..ndarray.array import NDArray, make_view
 from ..ndarray.bounds import Words
 from ..ndarray.layout import Shape, compact_strides
 
@@ -96,6 +97,10 @@ class Operand(NamedTuple):
         steps = zip(self.shape, self.strides, compact_strides(self.shape), strict=True)
         return self.is_whole() and all(n == 1 or s == c for n, s, c in steps)
 
+    def array(self, device: BackendDevice, handle: Any) -> NDArray:
+        """The same view of real memory."""
+        return make_view(self.shape, self.strides, self.offset, self.dtype, device, handle)
+
     def __repr__(self) -> str:
         text = f"{self.value}"
         if not self.is_compact():
@@ -158,6 +163,13 @@ class Node:
         """Of an INDEXING call: its indices, and the sizes of the axes that they index."""
         array, indices = self.args[1:3]
         return indices, array.shape[: len(indices)]
+
+    def instead(
+        self, kernel: str, args: tuple[Any, ...], outs: tuple[Operand, ...] | None = None
+    ) -> Node:
+        """A call that takes the place of this one, with the same outputs if none are given."""
+        outs = self.outs if outs is None else outs
+        return Node(kernel, args, outs, self.device, source=self.source)
 
     def mapped(self, change: Callable[[Operand], Operand]) -> Node:
         """The same call with other input operands."""

@@ -59,8 +59,7 @@ def _mapped_body(node: Node, a_pass: Pass) -> Node:
     loop = loop_of(node)
     if loop is None:
         return node
-    args = (replace(loop, body=a_pass(loop.body)), *node.args[1:])
-    return Node(LOOP, args, node.outs, node.device, source=node.source)
+    return node.instead(LOOP, (replace(loop, body=a_pass(loop.body)), *node.args[1:]))
 
 
 def planned(graph: Graph) -> Graph:
@@ -82,7 +81,7 @@ def _planned(graph: Graph, node: Node) -> Node:
     arena = whole(graph.new_value(max(plan.arena_bytes, 1), uint8))
     made = replace(loop, body=body, fixed=(*loop.fixed, *constants), plan=plan)
     args = (made, (*fixed, *map(whole, constants)), inits, xs, rings, ys, arena)
-    return Node(LOOP, args, (*node.outs, arena), node.device, source=node.source)
+    return node.instead(LOOP, args, (*node.outs, arena))
 
 
 # Running -----------------------------------------------------------------------------------------

@@ -51,9 +51,7 @@ def panels(graph: Graph, fixed: dict[FlatValue, Any]) -> tuple[Graph, dict[FlatV
         (m, n), k = out.shape, weights.shape[0]
         parts = Operand(out.value, (n // WIDTH, m, WIDTH), (WIDTH, n, 1), out.offset)
         kept = whole(known[weights], (n // WIDTH, k, WIDTH))
-        made.nodes.append(
-            Node("matmul", (parts, a, kept), (parts,), node.device, source=node.source)
-        )
+        made.nodes.append(node.instead("matmul", (parts, a, kept), (parts,)))
     return made, made_of
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ndarray.array import make_view
 from .breaks import PYTHON
 from .graph import CONSTANT, FlatValue, Graph, Node, Operand, map_operands, whole
 from .loops import LOOP
@@ -146,9 +145,7 @@ def folded(graph: Graph) -> Graph:
 
 def arrays_of(node: Node, memory: dict[FlatValue, Any]) -> tuple[Any, ...]:
     """A call's arguments, with arrays on real memory."""
-
-    def array(x: Operand) -> Any:
-        return make_view(x.shape, x.strides, x.offset, x.dtype, node.device, memory[x.value])
-
-    arguments: tuple[Any, ...] = map_operands(node.args, array)
+    arguments: tuple[Any, ...] = map_operands(
+        node.args, lambda x: x.array(node.device, memory[x.value])
+    )
     return arguments

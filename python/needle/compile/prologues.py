@@ -141,8 +141,7 @@ def _program(node: Node, number: int, fusion: Fusion) -> Node | None:
         return None
     if node.kernel == "copy" and node.ins[0].dtype.itemsize < float32.itemsize:
         typed = widened.for_dtypes((node.ins[0].dtype,), (float32,))
-        args = (typed, node.outs, node.ins, 0)
-        return Node("run", args, node.outs, node.device, source=node.source)
+        return node.instead("run", (typed, node.outs, node.ins, 0))
     found = node if node.kernel == "run" else fusion.as_program(number, node)
     if found is None or found.args[0].output_kinds != (FULL,):
         return None
@@ -161,7 +160,7 @@ def _joined(maker: Node, node: Node, product: Product) -> Node | None:
     if len(found) < len(matrices) or whole != as_matrix(a, a.shape, a.shape):
         return None
     args = (typed, product.outs, found, product.b, product.then, product.others)
-    return Node("matmul_of", args, product.outs, node.device, source=node.source)
+    return node.instead("matmul_of", args, product.outs)
 
 
 def _writes_on(nodes: list[Node], maker: Node) -> bool:

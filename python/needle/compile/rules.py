@@ -38,7 +38,7 @@ def as_copy(node: Node, source: Operand) -> Node | None:
     out = node.outs[0]
     if source.dtype is not out.dtype:
         return None
-    return Node("copy", (out, source), node.outs, node.device, source=node.source)
+    return node.instead("copy", (out, source))
 
 
 def binary_identity(node: Node, made: Made) -> Node | None:
@@ -65,7 +65,7 @@ def binary_with_number(node: Node, made: Made) -> Node | None:
         if number is None or not _keeps(number, other):
             continue
         args = (name, out, a, number) if x is a else (name, out, number, b)
-        return Node("binary", args, node.outs, node.device, source=node.source)
+        return node.instead("binary", args)
     return None
 
 
@@ -80,7 +80,7 @@ def square(node: Node, made: Made) -> Node | None:
     """x * x -> square(x), which is the same product"""
     name, out, a, b = node.args
     if name == "multiply" and isinstance(a, Operand) and a == b and out.dtype.is_floating:
-        return Node("unary", ("square", out, a), node.outs, node.device, source=node.source)
+        return node.instead("unary", ("square", out, a))
     return None
 
 
@@ -94,8 +94,7 @@ def subtraction(node: Node, made: Made) -> Node | None:
         if maker is None or maker.kernel != "unary" or maker.args[0] != "negative":
             continue
         if other == maker.outs[0]:
-            args = ("subtract", out, x, maker.args[2])
-            return Node("binary", args, node.outs, node.device, source=node.source)
+            return node.instead("binary", ("subtract", out, x, maker.args[2]))
     return None
 
 
@@ -114,7 +113,7 @@ def of_numbers(node: Node, made: Made) -> Node | None:
     arguments = map_operands(node.args, one)
     getattr(device.mod, node.kernel)(*arguments)
     result = arguments[node.args.index(out)].item()
-    return Node("fill", (out, result), node.outs, device, source=node.source)
+    return node.instead("fill", (out, result))
 
 
 RULES: dict[str, tuple[Rule, ...]] = {

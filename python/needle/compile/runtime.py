@@ -8,7 +8,7 @@ from typing import Any
 from .. import facts
 from ..backend import cpu
 from ..ndarray import random
-from ..ndarray.array import NDArray, make_view
+from ..ndarray.array import NDArray
 from ..ndarray.layout import effective_strides
 from . import breaks, loops
 from .binding import Binding
@@ -118,47 +118,34 @@ class Program:
 
     # Running --------------------------------------------------------------------------------
 
-    def run(self, arguments: list[NDArray], originals: list[Any]) -> Any:
-        """Call the program with arrays of the traced types; `originals` are what was passed."""
-        buffers = self._prepare(arguments, originals)
+    def run(
+        self, arguments: list[NDArray], originals: list[Any], seconds: list[float] | None = None
+    ) -> Any:
+        """Call the program with arrays of the traced types; `originals` are what was passed, and
+        `seconds`, if given, gets the time of each kernel."""
+        binding, undos = self.binding, self.trace.undos
         try:
-            made = self.binding.outputs(buffers)
-            self.calls.run(buffers)
-        except BaseException as error:
-            self._failed(error)
-            raise
-        self.trace.undos.clear()
-        return self.binding.deliver(made, originals)
-
-    def profile(self, arguments: list[NDArray], originals: list[Any]) -> tuple[Any, list[float]]:
-        """The same, and the seconds of each kernel."""
-        buffers = self._prepare(arguments, originals)
-        try:
-            made = self.binding.outputs(buffers)
-            seconds: list[float] = self.calls.run_timed(buffers)
-        except BaseException as error:
-            self._failed(error)
-            raise
-        self.trace.undos.clear()
-        return self.binding.deliver(made, originals), seconds
-
-    def _prepare(self, arguments: list[NDArray], originals: list[Any]) -> list[Any]:
-        """The memory of what is read, once the arguments are found to be right."""
-        try:
-            self.binding.check(originals)
-            return self.binding.buffers(arguments)
+            binding.check(originals)
+            buffers = binding.buffers(arguments)
         except BaseException:
-            facts.undo(self.trace.undos)
+            facts.undo(undos)
             raise
-
-    def _failed(self, error: BaseException) -> None:
-        """Undo the draws of a run that failed and what its trace changed in Python, and let its
-        error name the call."""
-        self.binding.rewind()
-        facts.undo(self.trace.undos)
-        node = failed_node(self.calls, error)
-        if node is not None:
-            name_call(error, node)
+        try:
+            made = binding.outputs(buffers)
+            if seconds is None:
+                self.calls.run(buffers)
+            else:
+                seconds += self.calls.run_timed(buffers)
+        except BaseException as error:
+            # A run that failed has drawn nothing, and its trace has changed nothing in Python.
+            binding.rewind()
+            facts.undo(undos)
+            path = getattr(error, "calls", None)  # of the call in the program that has raised it
+            if path is not None:
+                name_call(error, self.calls.node_at(path))
+            raise
+        undos.clear()
+        return binding.deliver(made, originals)
 
 
 def _fixed_state(trace: Trace) -> dict[FlatValue, Any]:
@@ -194,12 +181,6 @@ def compile_calls(plan: Plan) -> Any:
     return Interpreted(plan)
 
 
-def failed_node(calls: Any, error: BaseException) -> Node | None:
-    """The call that has raised an error, if it was one of these."""
-    path = getattr(error, "calls", None)
-    return None if path is None else calls.node_at(path)
-
-
 def native_sequence(plan: Plan, built: dict[int, Built]) -> Recorded:
     """The calls of a plan, recorded; `built` has the nodes that run as C, by id."""
     sequence = Recorded()
@@ -215,7 +196,7 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Recorded:
             dtype, is_written = x.dtype, slot in written
             handle = sequence.placeholder(slot, offset, x.value.size, dtype, is_written)
             stand_ins[x.value] = handle
-        return make_view(x.shape, x.strides, x.offset, x.dtype, cpu(), handle)
+        return x.array(cpu(), handle)
 
     bodies = sequence.bodies = {
         id(node): native_sequence(loop.plan, {})
@@ -288,7 +269,7 @@ class Interpreted:
                 handle = memory[root]
             else:
                 handle = memory[root] = node.device.mod.empty(root.size, root.dtype)
-            return make_view(x.shape, x.strides, x.offset, x.dtype, node.device, handle)
+            return x.array(node.device, handle)
 
         arguments: tuple[Any, ...] = map_operands(node.args, array)
         return arguments

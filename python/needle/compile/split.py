@@ -49,8 +49,8 @@ def _in_two(graph: Graph, node: Node, made: dict[FlatValue, Node]) -> list[Node]
     flat = Operand(a.value, (rows, length), (length, 1), a.offset)
     rest = whole(partial.value, (1,) * (len(out.shape) - 1) + (rows,))
     return [
-        Node("reduce", (name, partial, flat), (partial,), node.device, source=node.source),
-        Node("reduce", (name, out, rest), (out,), node.device, source=node.source),
+        node.instead("reduce", (name, partial, flat), (partial,)),
+        node.instead("reduce", (name, out, rest)),
     ]
 
 

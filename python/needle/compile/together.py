@@ -42,4 +42,4 @@ def _one_call(batch: list[Node]) -> Node:
         return last
     calls = tuple((node.args[1], node.args[2]) for node in batch)
     outs = tuple(out for node in batch for out in node.outs)
-    return Node("run_each", (last.args[0], calls), outs, last.device, source=last.source)
+    return last.instead("run_each", (last.args[0], calls), outs)

@@ -45,7 +45,14 @@ class _Cell(Module):
     states: ClassVar[int] = 1
     rule: str  # the step, a name of ops.recurrent.STEPS
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: Any):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = "float32",
+    ):
         self.input_size = input_size
         self.hidden_size = hidden_size
         bound = 1 / math.sqrt(hidden_size)
@@ -135,16 +142,6 @@ class LSTMCell(_Cell):
     states = 2
     rule = "lstm"
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = "float32",
-    ):
-        super().__init__(input_size, hidden_size, bias, device, dtype)
-
     def forward(self, x: Tensor, h: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         h_next, c_next = self.next_state(x, h)
         return h_next, c_next
@@ -158,16 +155,6 @@ class GRUCell(_Cell):
     gates = 3
     rule = "gru"
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = "float32",
-    ):
-        super().__init__(input_size, hidden_size, bias, device, dtype)
-
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         return self.next_state(x, None if h is None else (h,))[0]
 
@@ -175,36 +162,42 @@ class GRUCell(_Cell):
 class _Recurrent(Module):
     """Layers of cells, one or (bidirectional) two in each."""
 
+    cell: ClassVar[type[_Cell]]
     cells_name: ClassVar[str]  # the attribute that lists the cells: layer by layer, then direction
 
     def __init__(
         self,
-        sizes: tuple[int, int, int],  # input, hidden, layers
-        options: tuple[Any, ...],  # of every cell
-        batch_first: bool,
-        dropout: float,
-        bidirectional: bool,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = "float32",
+        *,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
     ):
-        self.input_size, self.hidden_size, self.num_layers = sizes
-        if self.num_layers < 1:
-            raise ValueError(f"[{type(self).__name__}] expected num_layers >= 1, got {sizes[2]}.")
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        if num_layers < 1:
+            raise ValueError(f"[{type(self).__name__}] expected num_layers >= 1, got {num_layers}.")
         if not 0 <= dropout <= 1:
             raise ValueError(f"[{type(self).__name__}] expected dropout in 0 to 1, got {dropout}.")
         self.batch_first = batch_first
         self.dropout = dropout
         self.bidirectional = bidirectional
         self.directions = 2 if bidirectional else 1
-        wide = self.hidden_size * self.directions
+        wide = hidden_size * self.directions
         cells = [
-            self.make_cell(self.input_size if layer == 0 else wide, self.hidden_size, *options)
-            for layer in range(self.num_layers)
+            self.make_cell(input_size if layer == 0 else wide, hidden_size, bias, device, dtype)
+            for layer in range(num_layers)
             for _ in range(self.directions)
         ]
         setattr(self, self.cells_name, cells)
 
-    def make_cell(self, *args: Any) -> _Cell:
+    def make_cell(self, inputs: int, size: int, bias: bool, device: Any, dtype: Any) -> _Cell:
         """A cell of this network."""
-        raise TypeError(f"[{type(self).__name__}] has no cell.")
+        return self.cell(inputs, size, bias, device, dtype)
 
     def run(self, x: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, State]:
         """(T, B, I), states (L R, B, H) or None -> (T, B, R H) and the last states (L R, B, H)."""
@@ -278,12 +271,14 @@ class RNN(_Recurrent):
         dropout: float = 0.0,
         bidirectional: bool = False,
     ):
-        options = (bias, nonlinearity, device, dtype)
-        sizes = (input_size, hidden_size, num_layers)
-        super().__init__(sizes, options, batch_first, dropout, bidirectional)
+        self.nonlinearity = nonlinearity
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, device, dtype,
+            batch_first=batch_first, dropout=dropout, bidirectional=bidirectional,
+        )  # fmt: skip
 
-    def make_cell(self, *args: Any) -> _Cell:
-        return RNNCell(*args)
+    def make_cell(self, inputs: int, size: int, bias: bool, device: Any, dtype: Any) -> _Cell:
+        return RNNCell(inputs, size, bias, self.nonlinearity, device, dtype)
 
     def forward(self, X: Tensor, h0: Tensor | None = None) -> tuple[Tensor, Tensor]:
         output, (h,) = self.run(X, None if h0 is None else (h0,))
@@ -296,26 +291,8 @@ class LSTM(_Recurrent):
     L is num_layers, R is 2 if bidirectional, else 1; with batch_first, B comes before T.
     """
 
+    cell = LSTMCell
     cells_name = "lstm_cells"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = "float32",
-        *,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-    ):
-        sizes = (input_size, hidden_size, num_layers)
-        super().__init__(sizes, (bias, device, dtype), batch_first, dropout, bidirectional)
-
-    def make_cell(self, *args: Any) -> _Cell:
-        return LSTMCell(*args)
 
     def forward(
         self, X: Tensor, h: tuple[Tensor, Tensor] | None = None
@@ -330,26 +307,8 @@ class GRU(_Recurrent):
     L is num_layers, R is 2 if bidirectional, else 1; with batch_first, B comes before T.
     """
 
+    cell = GRUCell
     cells_name = "gru_cells"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = "float32",
-        *,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-    ):
-        sizes = (input_size, hidden_size, num_layers)
-        super().__init__(sizes, (bias, device, dtype), batch_first, dropout, bidirectional)
-
-    def make_cell(self, *args: Any) -> _Cell:
-        return GRUCell(*args)
 
     def forward(self, X: Tensor, h0: Tensor | None = None) -> tuple[Tensor, Tensor]:
         output, (h,) = self.run(X, None if h0 is None else (h0,))

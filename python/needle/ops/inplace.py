@@ -37,17 +37,11 @@ def _in_place(kernel: str, outside: Callable[[Any, Any], Tensor]) -> Callable[[T
     return operator
 
 
-IN_PLACE: dict[str, Callable[[Tensor, Any], Any]] = {
-    "__iadd__": _in_place("add", arithmetic.add),
-    "__isub__": _in_place("subtract", arithmetic.subtract),
-    "__imul__": _in_place("multiply", arithmetic.multiply),
-    "__itruediv__": _in_place("divide", arithmetic.divide),
-    "__ipow__": _in_place("power", arithmetic.power),
-    "__ifloordiv__": _in_place("floor_divide", arithmetic.floor_divide),
-    "__imod__": _in_place("remainder", arithmetic.remainder),
-    "__iand__": _in_place("bitwise_and", compare.bitwise_and),
-    "__ior__": _in_place("bitwise_or", compare.bitwise_or),
-    "__ixor__": _in_place("bitwise_xor", compare.bitwise_xor),
-    "__ilshift__": _in_place("left_shift", compare.left_shift),
-    "__irshift__": _in_place("right_shift", compare.right_shift),
-}
+# Python's operators of two operands, by the name inside of `__add__`, `__radd__` and `__iadd__`.
+OPERATORS: dict[str, Callable[[Any, Any], Tensor]] = {
+    "add": arithmetic.add, "sub": arithmetic.subtract, "mul": arithmetic.multiply,
+    "truediv": arithmetic.divide, "pow": arithmetic.power, "mod": arithmetic.remainder,
+    "floordiv": arithmetic.floor_divide, "and": compare.bitwise_and, "or": compare.bitwise_or,
+    "xor": compare.bitwise_xor, "lshift": compare.left_shift, "rshift": compare.right_shift,
+}  # fmt: skip
+IN_PLACE = {f"__i{name}__": _in_place(f.__name__, f) for name, f in OPERATORS.items()}

@@ -15,7 +15,6 @@ from . import (
     compare,
     elementwise,
     indexing,
-    inplace,
     joining,
     movement,
     order,
@@ -26,6 +25,7 @@ from . import (
     tuples,
     unary,
 )
+from .inplace import IN_PLACE, OPERATORS
 from .matmul import dot, matmul
 from .softmax import logsoftmax, logsumexp, softmax
 
@@ -40,63 +40,19 @@ def swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    "__add__": arithmetic.add,
-    "__radd__": swapped(arithmetic.add),
-    "__sub__": arithmetic.subtract,
-    "__rsub__": swapped(arithmetic.subtract),
-    "__mul__": arithmetic.multiply,
-    "__rmul__": swapped(arithmetic.multiply),
-    "__truediv__": arithmetic.divide,
-    "__rtruediv__": swapped(arithmetic.divide),
-    "__pow__": arithmetic.power,
-    "__rpow__": swapped(arithmetic.power),
-    "__mod__": arithmetic.remainder,
-    "__rmod__": swapped(arithmetic.remainder),
-    "__floordiv__": arithmetic.floor_divide,
-    "__rfloordiv__": swapped(arithmetic.floor_divide),
-    "__neg__": arithmetic.negate,
-    "__pos__": arithmetic.positive,
-    "__abs__": unary.abs,
-    "__lt__": compare.less,
-    "__le__": compare.less_equal,
-    "__gt__": compare.greater,
-    "__ge__": compare.greater_equal,
-    "__and__": compare.bitwise_and,
-    "__rand__": swapped(compare.bitwise_and),
-    "__or__": compare.bitwise_or,
-    "__ror__": swapped(compare.bitwise_or),
-    "__xor__": compare.bitwise_xor,
-    "__rxor__": swapped(compare.bitwise_xor),
-    "__lshift__": compare.left_shift,
-    "__rlshift__": swapped(compare.left_shift),
-    "__rshift__": compare.right_shift,
-    "__rrshift__": swapped(compare.right_shift),
+    **{f"__{name}__": function for name, function in OPERATORS.items()},
+    **{f"__r{name}__": swapped(function) for name, function in OPERATORS.items()},
+    **IN_PLACE,
+    "__matmul__": matmul, "__rmatmul__": swapped(matmul), "matmul": matmul, "dot": dot,
+    "__neg__": arithmetic.negate, "__pos__": arithmetic.positive, "__abs__": unary.abs,
     "__invert__": compare.invert,
-    "__contains__": torch_names.contains,
-    "eq": compare.equal,
-    "ne": compare.not_equal,
-    "astype": elementwise.astype,
-    "clip": compare.clip,
-    # matmul.py
-    "__matmul__": matmul,
-    "__rmatmul__": swapped(matmul),
-    "matmul": matmul,
-    "dot": dot,
-    # reduce.py
-    "sum": reduce.summation,
-    # movement.py
+    "__lt__": compare.less, "__le__": compare.less_equal, "eq": compare.equal,
+    "__gt__": compare.greater, "__ge__": compare.greater_equal, "ne": compare.not_equal,
+    "__getitem__": indexing.getitem, "__setitem__": indexing.setitem,
+    "__iter__": indexing.iterate, "__contains__": torch_names.contains,
+    "astype": elementwise.astype, "clip": compare.clip, "sum": reduce.summation,
     "unsqueeze": movement.expand_dims,
-}
-
-# Indexing, writing in place, order.
-METHODS.update(
-    {
-        "__getitem__": indexing.getitem,
-        "__setitem__": indexing.setitem,
-        "__iter__": indexing.iterate,
-        **inplace.IN_PLACE,
-    }
-)
+}  # fmt: skip
 
 PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "T": movement.reverse_axes,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .errors import at_user_line
@@ -32,65 +34,55 @@ class Watch:
         is_same = _is_same(tracked.assigned, self.assigned) and _is_same(tracked.grads, self.grads)
         return bool(self.writes) or not is_same
 
+    def undo(self) -> None:
+        """Let memory and tensors be as they were."""
+        for handle, value in reversed(self.writes):
+            handle.value = value
+        tracked = self.recording.tracked
+        tracked.assigned, tracked.grads = self.assigned, self.grads
+
 
 def _is_same(now: dict[int, Any], before: dict[int, Any]) -> bool:
     """The same assignments? Each assignment makes a new entry, so identities are compared."""
     return now.keys() == before.keys() and all(now[key] is before[key] for key in now)
 
 
-class only_chosen:
+@contextmanager
+def only_chosen(op: str, recording: Recording) -> Iterator[None]:
     """Within this context, branches run. All of them run whatever the condition is, and only their
     results are chosen from, so they must not change tensors from outside."""
-
-    def __init__(self, op: str, recording: Recording):
-        self.op = op
-        self.recording = recording
-
-    def __enter__(self) -> None:
-        self.watch = Watch(self.recording)
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if self.watch.stop() and kind is None:
-            raise at_user_line(
-                f"[{self.op}] one of the functions changes a tensor from outside, or its gradient, "
-                "and runs whatever the condition is; return the new value, and assign the result."
-            )
+    watch = Watch(recording)
+    try:
+        yield
+    finally:
+        is_changed = watch.stop()
+    if is_changed:
+        raise at_user_line(
+            f"[{op}] one of the functions changes a tensor from outside, or its gradient, and runs "
+            "whatever the condition is; return the new value, and assign the result."
+        )
 
 
-class body_of:
+@contextmanager
+def body_of(recording: Recording) -> Iterator[Graph]:
     """Within this context, calls are recorded in a graph of their own. If they change memory,
     tensors or generators outside, these changes are undone and NotCompact is raised."""
-
-    def __init__(self, recording: Recording):
-        self.recording = recording
-
-    def __enter__(self) -> Graph:
-        recording = self.recording
-        self.watch = Watch(recording)
-        self.draws, self.hosts = len(recording.draws), len(recording.host)
-        self.positions = [(g, g.position) for g, _ in recording.generators.values()]
-        self.outer = recording.graph
-        recording.graph = Graph(counter=self.outer.counter, constants=self.outer.constants)
-        return recording.graph
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        recording = self.recording
-        self.outer.counter = recording.graph.counter
-        recording.graph = self.outer
-        has_drawn = len(recording.draws) > self.draws or len(recording.host) > self.hosts
-        if self.watch.stop() or has_drawn:
-            self._undo()
-            if kind is None:
-                raise NotCompact("a step changes something outside")
-
-    def _undo(self) -> None:
-        recording, tracked = self.recording, self.recording.tracked
-        for handle, value in reversed(self.watch.writes):
-            handle.value = value
-        del recording.draws[self.draws :], recording.host[self.hosts :]
-        if recording.counters is not None:
-            recording.counters.size = 2 * self.draws
-        first = dict(self.positions)
-        for generator, position in recording.generators.values():
-            generator.position = first.get(generator, position)
-        tracked.assigned, tracked.grads = self.watch.assigned, self.watch.grads
+    watch, outer = Watch(recording), recording.graph
+    draws, hosts = len(recording.draws), len(recording.host)
+    positions = {g: g.position for g, _ in recording.generators.values()}
+    recording.graph = Graph(counter=outer.counter, constants=outer.constants)
+    try:
+        yield recording.graph
+    finally:
+        outer.counter = recording.graph.counter
+        recording.graph = outer
+        is_changed = watch.stop() or len(recording.draws) > draws or len(recording.host) > hosts
+        if is_changed:
+            watch.undo()
+            del recording.draws[draws:], recording.host[hosts:]
+            if recording.counters is not None:
+                recording.counters.size = 2 * draws
+            for generator, first in recording.generators.values():
+                generator.position = positions.get(generator, first)
+    if is_changed:
+        raise NotCompact("a step changes something outside")

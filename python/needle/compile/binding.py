@@ -14,13 +14,14 @@ else refers to that memory, which reference counts tell. Then a call allocates a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .. import autograd
 from .._native import empty as empty_buffer, note_replaced, take_gradients, take_memory
-from ..autograd import Tensor, TensorTuple
+from ..autograd import Tensor, TensorOp, TensorTuple
 from ..dtype import int64
 from ..ndarray import mutation
 from ..ndarray.array import NDArray
@@ -31,7 +32,6 @@ from .graph import FlatValue, Operand
 from .known import Known
 from .memory import ARENA, Plan
 from .panels import panels_of
-from .results import as_result, sources_of
 from .state import Cell, data_of, grad_of, set_data, set_grad
 from .trace import ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
 
@@ -313,3 +313,39 @@ def write_argument(original: Any, array: NDArray) -> None:
 
 def _array_of(x: Any) -> Any:
     return data_of(x) if isinstance(x, Tensor) else x
+
+
+# Results as tensors ------------------------------------------------------------------------------
+
+
+class Compiled(TensorOp):
+    """A result of a compiled function that changes something: its gradient raises an error. The
+    gradients of others are in pulling.py."""
+
+    def gradient(self, out_grad: Any, node: Any) -> Any:
+        raise TraceError(
+            f"[jit] the result of shape {node.shape} of a compiled function that changes "
+            "gradients, arguments or memory has no gradient; compute gradients inside of the "
+            "function, with backward() or ndl.grad."
+        )
+
+
+COMPILED = Compiled()
+
+
+def as_result(array: NDArray, output: Output) -> Any:
+    """What the caller gets. Where eager mode would record a history, it is a node whose gradient
+    explains why there is none."""
+    if not output.is_tensor:
+        return array
+    result: Tensor = Tensor.make_const(array, output.requires_grad)
+    if output.requires_grad:
+        result.op = COMPILED
+    return result
+
+
+def sources_of(tensors: Iterable[Any]) -> tuple[Any, ...]:
+    """The inputs of a result that was computed from these tensors. A result of another compiled
+    function is replaced by its inputs: a chain of results would keep all of them alive."""
+    found = [x.inputs if isinstance(x.op, Compiled) else (x,) for x in tensors]
+    return tuple({id(x): x for group in found for x in group}.values())

@@ -11,8 +11,7 @@ from typing import Any
 
 from ..dtype import bool_, float32
 from . import c_networks
-from .c_body import CBody, index_names
-from .c_expressions import STORED, literal, rounded, suffix
+from .c_text import STORED, CBody, index_names, literal, rounded, suffix
 from .graph import Operand
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ..backend.instructions import computed_in
 from ..dtype import bool_, float32, float64
-from .c_body import CBody, index_names, require_float, require_floating
-from .c_expressions import literal, suffix
 from .c_space import NotRendered
+from .c_text import CBody, index_names, literal, require_float, require_floating, suffix
 from .graph import Operand
 
 

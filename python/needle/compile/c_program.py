@@ -13,11 +13,10 @@ from ..backend.c_function import C_WORDS, INCLUDES
 from ..dtype import DType
 from ..ndarray.array import NDArray, from_device
 from ..ndarray.layout import Shape
-from .c_body import CBody
-from .c_expressions import STORED, literal
 from .c_kernels import KERNELS
 from .c_source import elements_header
 from .c_space import NotRendered
+from .c_text import STORED, CBody, literal
 from .graph import RUN_C, RUN_KERNELS, FlatValue, Graph, Node, Operand, whole
 from .loops import LOOP, planned
 from .memory import ARENA, Plan, plan_memory

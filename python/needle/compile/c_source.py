@@ -24,8 +24,8 @@ from ..backend.instructions import (
 )
 from ..dtype import float32, float64
 from ..ndarray.layout import Shape
-from .c_expressions import STORED, literal, loaded, rounded, suffix
 from .c_space import NotRendered, Rendered, Space, Steps
+from .c_text import STORED, literal, loaded, rounded, suffix
 
 TILE_BYTES = 4096  # of the native machine: its blocks of row sums have as many
 STRETCH, AT_ONCE = 128, 4  # rows that column sums add up in float, and in one step

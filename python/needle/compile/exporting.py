@@ -18,12 +18,12 @@ from ..dtype import dtype_of
 from ..io import safetensors
 from ..ndarray.array import make_view
 from ..tree import map_leaves
+from .binding import as_result
 from .c_program import c_files
 from .function import Call, Jitted
 from .graph import FlatValue, Graph, GraphError
 from .memory import ARENA, plan_memory
 from .panels import panels_of
-from .results import as_result
 from .runtime import Program, compile_calls
 from .stored import NotStored, Writer, read_graph
 from .trace import DATA, ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output

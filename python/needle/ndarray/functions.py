@@ -79,8 +79,7 @@ BOOL_AS_INT8 = frozenset("floor_divide remainder power left_shift right_shift".s
 @array_function
 def unary(name: str, a: NDArray) -> NDArray:
     """name(a), element by element; a name of reference.UNARY."""
-    result: NDArray | None = _native.new_unary(name, a)
-    if result is not None:
+    if (result := _native.new_unary(name, a)) is not None:
         return result
     dtype = a.dtype
     if name in FLOATING_UNARY:
@@ -99,8 +98,7 @@ def unary(name: str, a: NDArray) -> NDArray:
 @array_function
 def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
     """name(a, b) with broadcasting; a name of reference.BINARY; one of a, b may be a scalar."""
-    result: NDArray | None = _native.new_binary(name, a, b)
-    if result is not None:
+    if (result := _native.new_binary(name, a, b)) is not None:
         return result
     if isinstance(a, NDArray) and isinstance(b, NDArray):
         if a.device is not b.device:
@@ -200,8 +198,7 @@ def _refuse(name: str, expected: str, dtype: DType) -> NoReturn:
 @array_function
 def where(cond: NDArray, a: NDArray, b: NDArray) -> NDArray:
     """a where cond else b, with broadcasting."""
-    result: NDArray | None = _native.new_where(cond, a, b)
-    if result is not None:
+    if (result := _native.new_where(cond, a, b)) is not None:
         return result
     device = same_device("where", cond, a, b)
     dtype = promote(a.dtype, b.dtype)
@@ -292,10 +289,8 @@ def reduce(
     name: str, a: NDArray, axes: Any = None, keepdims: bool = False, dtype: Any = None
 ) -> NDArray:
     """sum, prod, max, min, any or all over axes (None: all); sum and prod in another dtype."""
-    if dtype is None:
-        result: NDArray | None = _native.new_reduce(name, a, axes, keepdims)
-        if result is not None:
-            return result
+    if dtype is None and (result := _native.new_reduce(name, a, axes, keepdims)) is not None:
+        return result
     reduced = layout.normalize_axes(axes, a.ndim, name)
     if name in ("sum", "prod"):
         dtype = summed(a.dtype) if dtype is None else dtype_of(dtype)

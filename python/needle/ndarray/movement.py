@@ -32,8 +32,7 @@ def same_device(op: str, *arrays: NDArray) -> BackendDevice:
 @array_function
 def reshape(a: NDArray, shape: Any) -> NDArray:
     """Another shape: a view where the strides allow it, else a copy."""
-    view: NDArray | None = _native.view_reshaped(a, shape)
-    if view is not None:
+    if (view := _native.view_reshaped(a, shape)) is not None:
         return view
     new_shape = layout.infer_reshape(a.shape, layout.normalize_shape(shape, "reshape"))
     strides = layout.reshape_strides(a.shape, a.strides, new_shape)
@@ -62,8 +61,7 @@ def exchange(a: NDArray, axis: int, other: int) -> NDArray:
 @array_function
 def broadcast_to(a: NDArray, shape: Sequence[int]) -> NDArray:
     """Stretched to a shape, as a view."""
-    view: NDArray | None = _native.view_stretched(a, shape)
-    if view is not None:
+    if (view := _native.view_stretched(a, shape)) is not None:
         return view
     strides = layout.broadcast_strides(a.shape, a.strides, tuple(shape), "broadcast_to")
     return make_view(tuple(shape), strides, a.offset, a.dtype, a.device, a._handle)

@@ -109,16 +109,9 @@ def _expand_mask(mask: NDArray) -> list[NDArray]:
     ]
 
 
-def _plain(a: NDArray, index: Any) -> NDArray | None:
-    """The view that an index of ints, slices, `...` and None selects."""
-    view: NDArray | None = _native.view_cut(a, index)
-    return view
-
-
 def select(a: NDArray, index: Any) -> Selection:
     """Resolve an index expression against an array."""
-    plain = _plain(a, index)
-    if plain is not None:
+    if (plain := _native.view_cut(a, index)) is not None:
         return Selection(plain, (), (), (), 0)
     entries = list(index) if isinstance(index, tuple) else [index]
     entries = [_as_index(e, a) for e in entries]
@@ -156,8 +149,7 @@ def _told(op: str, axes: Shape, outside: Outside) -> str:
 @array_function
 def getitem(a: NDArray, index: Any) -> NDArray:
     """a[index]: a view for ints, slices, '...' and None; a copy with index arrays."""
-    plain = _plain(a, index)
-    if plain is not None:
+    if (plain := _native.view_cut(a, index)) is not None:
         return plain
     mask = index[0] if isinstance(index, tuple) and len(index) == 1 else index
     if isinstance(mask, NDArray) and mask.dtype is bool_ and a.ndim > 1 and mask.shape == a.shape:

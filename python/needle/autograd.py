@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -60,16 +60,14 @@ class TensorOp(Op):
     """An operator whose result is one Tensor."""
 
     def __call__(self, *inputs: Any) -> Tensor:
-        result: Tensor = Tensor.make_from_op(self, inputs)
-        return result
+        return Tensor.make_from_op(self, inputs)
 
 
 class TensorTupleOp(Op):
     """An operator whose result is a TensorTuple."""
 
     def __call__(self, *inputs: Any) -> TensorTuple:
-        result: TensorTuple = TensorTuple.make_from_op(self, inputs)
-        return result
+        return TensorTuple.make_from_op(self, inputs)
 
 
 def __getattr__(name: str) -> int:
@@ -94,12 +92,12 @@ class Value(_native.NodeBase):
     _adds_up = False  # does a backward pass add to grad?
 
     @classmethod
-    def make_const(cls, data: Any, requires_grad: bool = False) -> Any:
+    def make_const(cls, data: Any, requires_grad: bool = False) -> Self:
         """A leaf around raw data."""
         return _make_node(cls, None, [], data, requires_grad)
 
     @classmethod
-    def make_from_op(cls, op: Op, inputs: Sequence[Value]) -> Any:
+    def make_from_op(cls, op: Op, inputs: Sequence[Value]) -> Self:
         """The value of op(*inputs): computed now, or when it is needed in lazy mode."""
         if LAZY_MODE:
             return cls._postpone(op, inputs)
@@ -109,7 +107,7 @@ class Value(_native.NodeBase):
         return value
 
     @classmethod
-    def _postpone(cls, op: Op, inputs: Sequence[Value]) -> Any:
+    def _postpone(cls, op: Op, inputs: Sequence[Value]) -> Self:
         """A value of lazy mode: it knows how it is made, and has no data yet."""
         _check_inputs(op, inputs)
         tracked = any(x.requires_grad for x in inputs) and op.differentiable and is_grad_enabled()
@@ -244,8 +242,7 @@ class TensorTuple(Value):
 
     def detach(self) -> TensorTuple:
         """The same data without its history."""
-        detached: TensorTuple = TensorTuple.make_const(self.realize_cached_data())
-        return detached
+        return TensorTuple.make_const(self.realize_cached_data())
 
 
 class Tensor(Value, TensorMethods):
@@ -318,8 +315,7 @@ class Tensor(Value, TensorMethods):
 
     def detach(self) -> Tensor:
         """The same data without its history and without a gradient."""
-        detached: Tensor = Tensor.make_const(self.realize_cached_data())
-        return detached
+        return Tensor.make_const(self.realize_cached_data())
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set whether gradients are wanted for this leaf; returns the tensor."""
@@ -395,7 +391,7 @@ class Tensor(Value, TensorMethods):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         data = functions.copy(self.realize_cached_data())
-        copied: Tensor = type(self).make_const(data, self.requires_grad)
+        copied = type(self).make_const(data, self.requires_grad)
         memo[id(self)] = copied  # first: what the user set on the tensor may lead back to it
         copied.__dict__.update(deepcopy(_own_attributes(self), memo))
         return copied

@@ -173,8 +173,7 @@ def _transposed_twice(node: Any, tangents: Sequence[Any]) -> Any:
 
 
 def _filled(shape: tuple[int, ...], value: int, like: Tensor) -> Tensor:
-    leaf: Tensor = Tensor.make_const(F.full(shape, value, like.dtype, like.device))
-    return leaf
+    return Tensor.make_const(F.full(shape, value, like.dtype, like.device))
 
 
 def _zeros_for_none(found: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor]:

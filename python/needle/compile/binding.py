@@ -338,7 +338,7 @@ def as_result(array: NDArray, output: Output) -> Any:
     explains why there is none."""
     if not output.is_tensor:
         return array
-    result: Tensor = Tensor.make_const(array, output.requires_grad)
+    result = Tensor.make_const(array, output.requires_grad)
     if output.requires_grad:
         result.op = COMPILED
     return result

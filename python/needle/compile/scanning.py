@@ -15,7 +15,7 @@ from ..autograd import Tensor, TensorTuple, TensorTupleOp, next_stamp
 from ..grad_mode import enable_grad, is_grad_enabled
 from ..graph import pull_back
 from ..ndarray import random
-from ..ndarray.array import NDArray, compact_view, make_view
+from ..ndarray.array import compact_view, make_view
 from ..ndarray.layout import compact_strides
 from ..ops.common import stand_in, zeros_like
 from ..recompute import used_from_outside
@@ -120,7 +120,7 @@ class Body:
         body = body.with_nodes(nodes, results)
         return Loop(body, tuple(carried), tuple(xs), tuple(fixed), self.steps, self.reverse)
 
-    def _record(self, recording: Recording, loop: Loop, results: list[Tensor]) -> list[NDArray]:
+    def _record(self, recording: Recording, loop: Loop, results: list[Tensor]) -> list[Tensor]:
         """Add the call to the graph; returns the last carried values, and all elements of the other
         results."""
         graph, count = recording.graph, len(self.inits)
@@ -219,8 +219,7 @@ def _placeholder(body: Graph, like: Tensor, shape: tuple[int, ...], wants: bool)
     size = math.prod(shape)
     handle = Handle(size, array.dtype, body.new_value(size, array.dtype, INPUT))
     made = compact_view(shape, array.dtype, array.device, handle)
-    tensor: Tensor = Tensor.make_const(made, wants and array.dtype.is_floating)
-    return tensor
+    return Tensor.make_const(made, wants and array.dtype.is_floating)
 
 
 def _value_of(x: Tensor) -> FlatValue:

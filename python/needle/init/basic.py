@@ -37,11 +37,6 @@ def _device(device: Device) -> BackendDevice:
     return default_device() if device is None else device_named(device)
 
 
-def _leaf(data: Any, requires_grad: bool) -> Tensor:
-    leaf: Tensor = Tensor.make_const(data, requires_grad)
-    return leaf
-
-
 # Constants --------------------------------------------------------------------------------------
 
 
@@ -61,7 +56,9 @@ def full(
             raise ValueError(f"[full] {value} does not fit into {kind}.")
         value = bool(value) if kind == "bool" else int(value)
         F.check_fits("full", kind, value)
-    return _leaf(F.full(_shape((shape,), "full"), value, kind, _device(device)), requires_grad)
+    return Tensor.make_const(
+        F.full(_shape((shape,), "full"), value, kind, _device(device)), requires_grad
+    )
 
 
 def constant(
@@ -85,7 +82,7 @@ def ones(
 ) -> Tensor:
     """Every element is 1."""
     data = F.full(_shape(shape, "ones", size), 1, dtype, _device(device))
-    return _leaf(data, requires_grad)
+    return Tensor.make_const(data, requires_grad)
 
 
 def zeros(
@@ -97,7 +94,7 @@ def zeros(
 ) -> Tensor:
     """Every element is 0."""
     data = F.full(_shape(shape, "zeros", size), 0, dtype, _device(device))
-    return _leaf(data, requires_grad)
+    return Tensor.make_const(data, requires_grad)
 
 
 def empty(
@@ -109,7 +106,7 @@ def empty(
 ) -> Tensor:
     """Memory whose elements are not set."""
     data = creation.empty(_shape(shape, "empty", size), dtype, _device(device))
-    return _leaf(data, requires_grad)
+    return Tensor.make_const(data, requires_grad)
 
 
 def full_like(
@@ -228,7 +225,7 @@ def one_hot(
         )
     index = i if isinstance(i, Tensor) else tensor(i, device=device)
     data = _moved(index.realize_cached_data(), device)
-    return _leaf(select.one_hot(data, n, dtype_of(dtype)), requires_grad)
+    return Tensor.make_const(select.one_hot(data, n, dtype_of(dtype)), requires_grad)
 
 
 # Random -----------------------------------------------------------------------------------------
@@ -256,7 +253,7 @@ def rand(
     """Evenly distributed numbers in [low, high)."""
     sizes = _shape(shape, "rand", size)
     data = _source(generator).uniform(sizes, low, high, dtype, _device(device))
-    return _leaf(data, requires_grad)
+    return Tensor.make_const(data, requires_grad)
 
 
 def randn(
@@ -272,7 +269,7 @@ def randn(
     """Normally distributed numbers."""
     sizes = _shape(shape, "randn", size)
     data = _source(generator).normal(sizes, mean, std, dtype, _device(device))
-    return _leaf(data, requires_grad)
+    return Tensor.make_const(data, requires_grad)
 
 
 def randb(
@@ -286,7 +283,7 @@ def randb(
     """True with probability p."""
     sizes = _shape(shape, "randb")
     data = _source(generator).bernoulli(sizes, p, dtype, _device(device))
-    return _leaf(data, requires_grad)
+    return Tensor.make_const(data, requires_grad)
 
 
 def randint(
@@ -314,7 +311,7 @@ def randint(
         F.check_fits("randint", kind, low)
         F.check_fits("randint", kind, high - 1)
     data = _source(generator).integers(low, high, sizes, dtype, _device(device))
-    return _leaf(data, requires_grad)
+    return Tensor.make_const(data, requires_grad)
 
 
 def randperm(
@@ -322,7 +319,7 @@ def randperm(
 ) -> Tensor:
     """0 .. n-1 in random order, int64."""
     (count,) = _shape((n,), "randperm")
-    return _leaf(_source(generator).permutation(count, _device(device)), False)
+    return Tensor.make_const(_source(generator).permutation(count, _device(device)), False)
 
 
 def multinomial(
@@ -406,7 +403,7 @@ def tensor(
     if isinstance(data, NDArray):
         moved = _moved(data, device)
         changed = F.cast(moved, moved.dtype if dtype is None else dtype)
-        made = _leaf(F.copy(data) if changed is data else changed, False)
+        made = Tensor.make_const(F.copy(data) if changed is data else changed, False)
         return made.requires_grad_(requires_grad)
     exact = hasattr(data, "dtype")  # an array or a NumPy number, not Python's
     values = intake.numbers("tensor", data, dtype)
@@ -428,12 +425,12 @@ as_tensor = asarray
 
 def from_numpy(array: np.ndarray[Any, Any], requires_grad: bool = False) -> Tensor:
     """A tensor that shares the memory of a NumPy array: writes are seen on both sides."""
-    return _leaf(exchange.from_numpy(array), requires_grad)
+    return Tensor.make_const(exchange.from_numpy(array), requires_grad)
 
 
 def from_dlpack(source: Any, requires_grad: bool = False) -> Tensor:
     """A tensor that shares the memory of another library's array."""
-    return _leaf(exchange.from_dlpack(source), requires_grad)
+    return Tensor.make_const(exchange.from_dlpack(source), requires_grad)
 
 
 def _natural(values: np.ndarray[Any, Any], exact: bool) -> DType:
@@ -450,8 +447,8 @@ def _from_host(
     values: np.ndarray[Any, Any], kind: DType, device: Device, requires_grad: bool
 ) -> Tensor:
     if config.BACKEND == "np":
-        return _leaf(np.array(values, dtype=intake.numpy_dtype(kind)), requires_grad)
-    return _leaf(copy_from_numpy(values, kind, _device(device)), requires_grad)
+        return Tensor.make_const(np.array(values, dtype=intake.numpy_dtype(kind)), requires_grad)
+    return Tensor.make_const(copy_from_numpy(values, kind, _device(device)), requires_grad)
 
 
 def _moved(data: Any, device: Device) -> Any:

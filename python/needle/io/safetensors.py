@@ -118,8 +118,7 @@ def _tensor(array: np.ndarray[Any, Any], dtype: DType) -> Tensor:
     if config.BACKEND == "np":
         return Tensor(array, requires_grad=False)
     data = array_from_numpy(array, dtype, default_device(), as_bits=True)
-    loaded: Tensor = Tensor.make_const(data)
-    return loaded
+    return Tensor.make_const(data)
 
 
 def remove_unfinished(path: Path) -> None:

@@ -36,20 +36,15 @@ def constant(x: Any, like: Tensor, op: str = "constant") -> Tensor:
         value = as_scalar(x, op)
         dtype = promote_scalar(dtype_of(like.dtype), type(value))
         F.check_fits(op, dtype, value)
-        return _leaf(F.full((), value, dtype, like.device))
+        return Tensor.make_const(F.full((), value, dtype, like.device))
     if isinstance(x, NDArray):
-        return _leaf(x)
+        return Tensor.make_const(x)
     if isinstance(x, (np.ndarray, list, tuple)):
         array = np.asarray(x)
         if config.BACKEND == "np":
-            return _leaf(array)
-        return _leaf(from_numpy(array, dtype_of(array.dtype), like.device))
+            return Tensor.make_const(array)
+        return Tensor.make_const(from_numpy(array, dtype_of(array.dtype), like.device))
     raise TypeError(f"[{op}] expected a Tensor, an array or a number, got {type(x).__name__}.")
-
-
-def _leaf(data: Any) -> Tensor:
-    leaf: Tensor = Tensor.make_const(data)
-    return leaf
 
 
 def check_tensor(op: str, x: Any) -> Tensor:
@@ -140,8 +135,8 @@ def fit(gradient: Tensor, source: Tensor) -> Tensor:
 def zeros_like(x: Tensor) -> Tensor:
     """Zeros of x's shape, dtype and device, outside the graph."""
     if x.cached_data is None:
-        return _leaf(F.full(x.shape, 0, x.dtype, x.device))
-    return _leaf(F.full_like(x.cached_data, 0))
+        return Tensor.make_const(F.full(x.shape, 0, x.dtype, x.device))
+    return Tensor.make_const(F.full_like(x.cached_data, 0))
 
 
 def one_of(op: str, axes: Any = None, axis: Any = None, dim: Any = None) -> Any:

@@ -92,8 +92,7 @@ def _zeros(value: TensorTuple, index: int) -> Tensor:
     if value.cached_data is None:
         return zeros_like(tuple_get_item(value, index))
     x = value.cached_data[index]
-    zeros: Tensor = Tensor.make_const(F.broadcast_to(F.full_like(x, 0, shape=()), x.shape))
-    return zeros
+    return Tensor.make_const(F.broadcast_to(F.full_like(x, 0, shape=()), x.shape))
 
 
 def add_tuples(a: TensorTuple, b: TensorTuple) -> TensorTuple:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .dataset import ArrayBacked
+from .dataset import Images
 from .files import check_labels, existing
 
 IMAGE_BYTES = 3 * 32 * 32
@@ -55,7 +55,7 @@ def read_batch(path: Path) -> tuple[Any, Any]:
     return pixels, labels
 
 
-class CIFAR10Dataset(ArrayBacked):
+class CIFAR10Dataset(Images):
     """(image, label): image (3, 32, 32) float32 in [0, 1]; `X` and `y` hold all of them.
 
     Transforms see (32, 32, 3)."""
@@ -72,16 +72,8 @@ class CIFAR10Dataset(ArrayBacked):
     def __len__(self) -> int:
         return len(self.y)
 
-    def _transformed(self, image: Any) -> Any:
+    def transformed(self, image: Any) -> Any:
         return self.apply_transforms(image.transpose(1, 2, 0)).transpose(2, 0, 1)
 
     def fetch(self, indices: Any) -> tuple[Any, Any]:
         return self.X[indices], self.y[indices]
-
-    def finish(self, raw: tuple[Any, Any]) -> tuple[Any, Any]:
-        images, labels = raw
-        if not self.transforms:
-            return images, labels
-        if images.ndim == 3:
-            return self._transformed(images), labels
-        return np.stack([self._transformed(image) for image in images]), labels

@@ -71,6 +71,22 @@ class ArrayBacked(Dataset):
         return self.finish(self.fetch(index))
 
 
+class Images(ArrayBacked):
+    """(images, labels), one or several at once; every image is transformed by itself."""
+
+    def transformed(self, image: Any) -> Any:
+        """An image after the transforms."""
+        return self.apply_transforms(image)
+
+    def finish(self, raw: tuple[Any, Any]) -> tuple[Any, Any]:
+        images, labels = raw
+        if not self.transforms:
+            return images, labels
+        if images.ndim == 3:
+            return self.transformed(images), labels
+        return np.stack([self.transformed(image) for image in images]), labels
+
+
 class IterableDataset:
     """A stream: subclasses define `__iter__`; a loader cuts it into batches."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .dataset import ArrayBacked
+from .dataset import Images
 from .files import check_labels, read_idx
 
 IMAGES, LABELS = 2051, 2049  # magic numbers
@@ -17,7 +17,7 @@ FILES = {
 }
 
 
-class MNISTDataset(ArrayBacked):
+class MNISTDataset(Images):
     """(image, label): image (28, 28, 1) float32 in [0, 1] after the transforms, label uint8.
 
     Slices and index arrays give (n, 28, 28, 1) and (n,)."""
@@ -41,14 +41,6 @@ class MNISTDataset(ArrayBacked):
 
     def fetch(self, indices: Any) -> tuple[Any, Any]:
         return self.images[indices], self.labels[indices]
-
-    def finish(self, raw: tuple[Any, Any]) -> tuple[Any, Any]:
-        images, labels = raw
-        if not self.transforms:
-            return images, labels
-        if images.ndim == 3:
-            return self.apply_transforms(images), labels
-        return np.stack([self.apply_transforms(image) for image in images]), labels
 
 
 class MNIST(MNISTDataset):

@@ -17,7 +17,7 @@ from . import arithmetic, compare, indexing, movement, torch_math, unary
 from .common import Scalar, check_tensor, constant, named
 from .elementwise import astype
 from .indexing import setitem
-from .inplace import IN_PLACE
+from .inplace import IN_PLACE, Update
 
 
 def _is_recorded(*operands: Any) -> bool:
@@ -45,14 +45,13 @@ def _assigning(name: str, operator: Callable[..., Any]) -> Callable[..., Tensor]
     return named(method, name, doc)
 
 
-def _updating(name: str, in_memory: str, operator: Callable[[Any, Any], Any]) -> Any:
+def _updating(name: str, in_memory: str, operator: Callable[[Any, Any], Any]) -> Update:
     """The same for arithmetic, whose kernels write into x themselves."""
 
     def method(x: Tensor, other: Any) -> Tensor:
         if _is_recorded(x, other):
             return _assign(name, x, lambda: operator(x, other))
-        written: Tensor = IN_PLACE[in_memory](x, other)
-        return written
+        return IN_PLACE[in_memory](x, other)
 
     doc = f"x = {name[:-1]}(x, other), in x's memory where nothing is recorded."
     return named(method, name, doc)
@@ -64,8 +63,7 @@ def _updating_scaled(name: str, in_memory: str, operator: Callable[[Any, Any], A
 
     def method(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
         scaled = other if alpha == 1 else arithmetic.multiply(constant(other, x, name), alpha)
-        updated: Tensor = update(x, scaled)
-        return updated
+        return update(x, scaled)
 
     doc = f"x = {name[:-1]}(x, alpha other), in memory where nothing is recorded."
     return named(method, name, doc)

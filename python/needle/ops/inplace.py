@@ -16,8 +16,10 @@ from . import arithmetic, compare
 from .common import constant, is_scalar
 from .indexing import writable
 
+Update = Callable[[Tensor, Any], Tensor]  # of x by y
 
-def _in_place(kernel: str, outside: Callable[[Any, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
+
+def _in_place(kernel: str, outside: Callable[[Any, Any], Tensor]) -> Update:
     """The operator that writes `kernel(x, y)` into x, or else gives `outside(x, y)`."""
 
     def operator(x: Tensor, y: Any) -> Tensor:

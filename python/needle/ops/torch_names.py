@@ -243,7 +243,7 @@ def type(x: Tensor, dtype: Any = None) -> Any:
 
 def new_full(
     x: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None
-) -> Any:
+) -> Tensor:
     """fill_value in a new tensor like x, of another size."""
     kind = dtype_of(x.dtype if dtype is None else dtype)
     place = x.device if device is None else device_named(device)
@@ -254,15 +254,13 @@ def new_full(
 def new_zeros(x: Tensor, *size: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """Zeros in a new tensor like x, of another size."""
     shape = size[0] if len(size) == 1 else size
-    zeros: Tensor = new_full(x, shape, 0, dtype=dtype, device=device)
-    return zeros
+    return new_full(x, shape, 0, dtype=dtype, device=device)
 
 
 def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """Ones in a new tensor like x, of another size."""
     shape = size[0] if len(size) == 1 else size
-    ones: Tensor = new_full(x, shape, 1, dtype=dtype, device=device)
-    return ones
+    return new_full(x, shape, 1, dtype=dtype, device=device)
 
 
 def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:

@@ -72,7 +72,7 @@ class PartialTuple(TensorTuple):
     @classmethod
     def of(cls, parts: dict[int, Tensor], whole: TensorTuple) -> PartialTuple:
         """The adjoint of `whole` with these elements."""
-        value: PartialTuple = cls.make_const(None)
+        value = cls.make_const(None)
         value.parts, value.whole = parts, whole
         return value
 

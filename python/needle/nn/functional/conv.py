@@ -6,13 +6,14 @@ Inputs of convolutions and pooling may lack the batch axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ... import ops
 from ...autograd import Tensor
 from ...ops.conv import Sizes, conv_channels_last, conv_transpose_channels_last
 from ...ops.pool import channels_first, channels_last
 
+T = TypeVar("T")
 AXES = {1: "length", 2: "height, width", 3: "depth, height, width"}
 
 
@@ -146,11 +147,11 @@ def conv_transpose3d(
 # Pooling ------------------------------------------------------------------------------------------
 
 
-def _pool(name: str, rank: int, pool: Callable[..., Any], input: Tensor, *options: Any) -> Any:
-    y = pool(_batched(f"{name}{rank}d", input, rank), *options)
-    if isinstance(y, tuple):
-        return tuple(_like_input(part, input) for part in y)
-    return _like_input(y, input)
+def _pool(name: str, rank: int, pool: Callable[..., T], input: Tensor, *options: Any) -> T:
+    y: Any = pool(_batched(f"{name}{rank}d", input, rank), *options)
+    has_indices = isinstance(y, tuple)
+    y = tuple(_like_input(part, input) for part in y) if has_indices else _like_input(y, input)
+    return cast("T", y)
 
 
 def max_pool1d(
@@ -186,8 +187,7 @@ def avg_pool1d(
 ) -> Tensor:  # fmt: skip
     """The average of each window of (N, C, L)."""
     options = (kernel_size, stride, padding, ceil_mode, count_include_pad)
-    y: Tensor = _pool("avg_pool", 1, ops.avg_pool, input, *options)
-    return y
+    return _pool("avg_pool", 1, ops.avg_pool, input, *options)
 
 
 def avg_pool2d(
@@ -196,8 +196,7 @@ def avg_pool2d(
 ) -> Tensor:  # fmt: skip
     """The average of each window of (N, C, H, W); divisor_override replaces the window's size."""
     options = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    y: Tensor = _pool("avg_pool", 2, ops.avg_pool, input, *options)
-    return y
+    return _pool("avg_pool", 2, ops.avg_pool, input, *options)
 
 
 def avg_pool3d(
@@ -206,20 +205,17 @@ def avg_pool3d(
 ) -> Tensor:  # fmt: skip
     """The average of each window of (N, C, D, H, W)."""
     options = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    y: Tensor = _pool("avg_pool", 3, ops.avg_pool, input, *options)
-    return y
+    return _pool("avg_pool", 3, ops.avg_pool, input, *options)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """(N, C, L) -> (N, C, output_size): averages of equal parts."""
-    y: Tensor = _pool("adaptive_avg_pool", 1, ops.adaptive_avg_pool, input, output_size)
-    return y
+    return _pool("adaptive_avg_pool", 1, ops.adaptive_avg_pool, input, output_size)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """(N, C, H, W) -> (N, C, *output_size): averages of equal parts."""
-    y: Tensor = _pool("adaptive_avg_pool", 2, ops.adaptive_avg_pool, input, output_size)
-    return y
+    return _pool("adaptive_avg_pool", 2, ops.adaptive_avg_pool, input, output_size)
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:

@@ -266,14 +266,14 @@ def constant(value: Number, dtype: Any) -> Symbol:
     return _builder().emit("constant", (), SCALAR, (value, computed_in(dtype_of(dtype))))
 
 
-def row_index(dtype: Any = int64) -> Symbol:
-    """The position of each element in its row: 0, 1, 2, ..."""
-    return _builder().emit("row_index", (), FULL, dtype_of(dtype))
+def row_index() -> Symbol:
+    """The position of each element in its row: 0, 1, 2, ..., int64."""
+    return _builder().emit("row_index", (), FULL, int64)
 
 
-def row_size(dtype: Any = int64) -> Symbol:
-    """The number of elements in a row."""
-    return _builder().emit("row_size", (), SCALAR, dtype_of(dtype))
+def row_size() -> Symbol:
+    """The number of elements in a row, int64."""
+    return _builder().emit("row_size", (), SCALAR, int64)
 
 
 def as_number(x: Symbol) -> Symbol:

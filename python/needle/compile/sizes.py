@@ -41,9 +41,9 @@ class Guard(NamedTuple):
 guards: set[Guard] = set()  # of the probe that runs now: the lock of tracing allows only one
 
 
-def _is_user(depth: int = 2) -> bool:
-    """Is the caller outside of this package?"""
-    return is_users(sys._getframe(depth))
+def _is_user() -> bool:
+    """Does the code that called our caller belong to the user's program?"""
+    return is_users(sys._getframe(2))
 
 
 class Size(int):

@@ -191,7 +191,7 @@ def broadcast_strides(shape: Shape, strides: Shape, new_shape: Shape, op: str) -
 
 
 @remembered
-def infer_reshape(shape: Shape, new_shape: Shape, op: str = "reshape") -> Shape:
+def infer_reshape(shape: Shape, new_shape: Shape) -> Shape:
     """Fill in one -1 and check the number of elements.
 
     >>> infer_reshape((2, 6), (-1, 4))
@@ -200,18 +200,18 @@ def infer_reshape(shape: Shape, new_shape: Shape, op: str = "reshape") -> Shape:
     size = math.prod(shape)
     unknown = new_shape.count(-1)
     if unknown > 1 or any(n < -1 for n in new_shape):
-        raise ValueError(f"[{op}] at most one size may be -1 and none below, got {new_shape}.")
+        raise ValueError(f"[reshape] at most one size may be -1 and none below, got {new_shape}.")
     if unknown:
         known = math.prod(n for n in new_shape if n != -1)
         if known == 0 or size % known:
             raise ValueError(
-                f"[{op}] cannot fill in -1: {shape} has {size} elements, and {new_shape} needs a "
-                f"multiple of {known}."
+                f"[reshape] cannot fill in -1: {shape} has {size} elements, and {new_shape} needs "
+                f"a multiple of {known}."
             )
         new_shape = tuple(size // known if n == -1 else n for n in new_shape)
     if math.prod(new_shape) != size:
         raise ValueError(
-            f"[{op}] cannot reshape {shape} ({size} elements) to {new_shape} "
+            f"[reshape] cannot reshape {shape} ({size} elements) to {new_shape} "
             f"({math.prod(new_shape)} elements)."
         )
     return new_shape

@@ -225,7 +225,10 @@ def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class _TransformerBlock(Module):
-    """What encoder and decoder layers share: the two linear maps with an activation between."""
+    """What encoder and decoder layers share: the two linear maps with an activation between, and
+    how steps follow each other."""
+
+    norm_first: bool
 
     def _add_feed_forward(
         self,
@@ -241,9 +244,15 @@ class _TransformerBlock(Module):
         self.linear2 = Linear(dim_feedforward, d_model, bias, **options)
         self.activation = _activation(activation)
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.linear2(self.dropout(self.activation(self.linear1(x))))
-        return out
+    def _feed_forward(self, x: Tensor) -> Any:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+    def _in_turn(self, x: Tensor, *steps: tuple[Module, Callable[[Tensor], Any]]) -> Tensor:
+        """Each step added to its input, which is normalised after that, or (norm_first) before the
+        step."""
+        for norm, step in steps:
+            x = x + step(norm(x)) if self.norm_first else norm(x + step(x))
+        return x
 
 
 class TransformerEncoderLayer(_TransformerBlock):
@@ -281,21 +290,16 @@ class TransformerEncoderLayer(_TransformerBlock):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        def attend(x: Tensor) -> Tensor:
+        def to_itself(x: Tensor) -> Any:
             out, _ = self.self_attn(
                 x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal
             )
-            dropped: Tensor = self.dropout1(out)
-            return dropped
+            return self.dropout1(out)
 
-        out: Tensor
-        if self.norm_first:
-            x = src + attend(self.norm1(src))
-            out = x + self.dropout2(self._feed_forward(self.norm2(x)))
-            return out
-        x = self.norm1(src + attend(src))
-        out = self.norm2(x + self.dropout2(self._feed_forward(x)))
-        return out
+        def feed_forward(x: Tensor) -> Any:
+            return self.dropout2(self._feed_forward(x))
+
+        return self._in_turn(src, (self.norm1, to_itself), (self.norm2, feed_forward))
 
 
 class TransformerDecoderLayer(_TransformerBlock):
@@ -338,36 +342,24 @@ class TransformerDecoderLayer(_TransformerBlock):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        def to_itself(x: Tensor) -> Tensor:
+        def to_itself(x: Tensor) -> Any:
             out, _ = self.self_attn(
                 x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal
             )
-            dropped: Tensor = self.dropout1(out)
-            return dropped
+            return self.dropout1(out)
 
-        def to_memory(x: Tensor) -> Tensor:
+        def to_memory(x: Tensor) -> Any:
+            mask, padding = memory_mask, memory_key_padding_mask
             out, _ = self.multihead_attn(
-                x,
-                memory,
-                memory,
-                memory_key_padding_mask,
-                False,
-                memory_mask,
-                is_causal=memory_is_causal,
+                x, memory, memory, padding, False, mask, is_causal=memory_is_causal
             )
-            dropped: Tensor = self.dropout2(out)
-            return dropped
+            return self.dropout2(out)
 
-        out: Tensor
-        if self.norm_first:
-            x = tgt + to_itself(self.norm1(tgt))
-            x = x + to_memory(self.norm2(x))
-            out = x + self.dropout3(self._feed_forward(self.norm3(x)))
-            return out
-        x = self.norm1(tgt + to_itself(tgt))
-        x = self.norm2(x + to_memory(x))
-        out = self.norm3(x + self.dropout3(self._feed_forward(x)))
-        return out
+        def feed_forward(x: Tensor) -> Any:
+            return self.dropout3(self._feed_forward(x))
+
+        steps = ((self.norm1, to_itself), (self.norm2, to_memory), (self.norm3, feed_forward))
+        return self._in_turn(tgt, *steps)
 
 
 class TransformerEncoder(Module):

@@ -44,11 +44,9 @@ class Dynamic:
                     f"{unknown[0]!r}."
                 )
 
-    def marks_and_size(
-        self, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[list[int | None], int | None]:
+    def marks_and_size(self, call: Any) -> tuple[list[int | None], int | None]:
         """The dynamic axis of each array of a call (or None), and the one size of these axes."""
-        marks = self._marks(call, args, kwargs)
+        marks = self._marks(call)
         shapes = [array.shape for array in call.arrays]
         sizes = {s[axis] for s, axis in zip(shapes, marks, strict=True) if axis is not None}
         if len(sizes) > 1:
@@ -58,10 +56,10 @@ class Dynamic:
             )
         return marks, sizes.pop() if sizes else None
 
-    def _marks(self, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
+    def _marks(self, call: Any) -> list[int | None]:
         if isinstance(self.axes, int):
             return [_counted(self.axes, array.ndim) for array in call.arrays]
-        bound = self.signature.bind(*args, **kwargs).arguments
+        bound = self.signature.bind(*call.args, **call.kwargs).arguments
         axis_of = {id(x): axis for name, axis in self.axes.items() for x in leaves(bound.get(name))}
         given = zip(call.originals, call.arrays, strict=True)
         named = [(axis_of.get(id(original)), array.ndim) for original, array in given]
@@ -166,19 +164,14 @@ class Family:
 
 
 def family_of(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    types: Sequence[ArgumentType | None],
-    marks: list[int | None],
-    traced: Trace,
-    n: int,
+    function: Callable[..., Any], call: Any, marks: list[int | None], traced: Trace, n: int
 ) -> Family:
-    """The family of a function that was traced for size n. Raises TraceError if it has none."""
+    """The family of a function that was traced for a call with size n. Raises TraceError if it has
+    none."""
     blend = None
 
     def traced_for(size: int) -> Trace:
-        return trace(function, args, kwargs, with_size(types, marks, size))
+        return trace(function, call.args, call.kwargs, with_size(call.types, marks, size))
 
     try:
         conditions: set[Guard] = set()

@@ -54,7 +54,7 @@ def export(
     compiled = function if isinstance(function, Jitted) else Jitted(function)
     path = _named_after(compiled) if path is None else Path(path)
     call = Call(example, kw, apart=True)
-    program = compiled._find(call, example, kw)
+    program = compiled._find(call)
     _check(program)
     if path.suffix == ".c":
         _write_c(program, call, path)

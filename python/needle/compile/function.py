@@ -56,6 +56,7 @@ class Call:
     An object that is passed twice is one object inside the function too, or two with `apart`."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], apart: bool = False):
+        self.args, self.kwargs = args, kwargs
         self._positions: dict[int, int] | None = None if apart else {}  # by id
         self.arrays: list[NDArray] = []
         self.originals: list[Any] = []
@@ -216,11 +217,9 @@ class Jitted:
         if is_tracing() or observers or not ENABLED:
             return self._function(*args, **kwargs)  # part of another trace, or observed
         call = Call(args, kwargs)
-        return self._run(self._find(call, args, kwargs), call, args, kwargs)
+        return self._run(self._find(call), call)
 
-    def _run(
-        self, program: Program, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def _run(self, program: Program, call: Call) -> Any:
         moment = Moment(program.trace) if program.has_gradient else None
         if watch is None:
             result = program.run(call.arrays, call.originals)
@@ -229,7 +228,7 @@ class Jitted:
             result = program.run(call.arrays, call.originals, seconds)
             watch(self.__name__, program, seconds)
         if moment is not None:
-            record(program, self._pull(program), call, (args, kwargs), moment, result)
+            record(program, self._pull(program), call, moment, result)
         return result
 
     def _pull(self, program: Program) -> Jitted:
@@ -244,11 +243,11 @@ class Jitted:
     def run_after(self, time: int, *args: Any) -> Any:
         """Call it; raises if a tensor from outside that it reads has changed since `time`."""
         call = Call(args, {})
-        program = self._find(call, args, {})
+        program = self._find(call)
         check_states(program, time)
-        return self._run(program, call, args, {})
+        return self._run(program, call)
 
-    def _find(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    def _find(self, call: Call) -> Program:
         programs = self._programs.get(call.key)
         for program in reversed(programs):
             if program.holds():
@@ -257,46 +256,37 @@ class Jitted:
                 self._last = program
                 return program
         with lock, cycles.paused():
-            program = self._resize(call, args, kwargs) or self._trace(call, args, kwargs, programs)
+            program = self._resize(call) or self._trace(call, programs)
             program.used = self._hits + self._misses
             known = [p for p in self._programs.get(call.key) if not p.trace.escaped]
             self._programs.put(call.key, [*known[-MANY_TRACES:], program])
         self._last, self._last_key = program, call.key
         return program
 
-    def _trace(
-        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], known: Sequence[Program]
-    ) -> Program:
+    def _trace(self, call: Call, known: Sequence[Program]) -> Program:
         self._misses += 1
         self._warn(call.key, known)
-        traced = trace(self._function, args, kwargs, call.types)
+        traced = trace(self._function, call.args, call.kwargs, call.types)
         if self._is_pure:
             make_pure(traced)
         if self._dynamic is not None and not traced.escaped and facts.hold(traced.facts.values()):
-            self._add_family(self._dynamic, call, args, kwargs, traced)
+            self._add_family(self._dynamic, call, traced)
         return Program(traced, self._fuse)
 
-    def _add_family(
-        self,
-        dynamic: Dynamic,
-        call: Call,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        traced: Trace,
-    ) -> None:
+    def _add_family(self, dynamic: Dynamic, call: Call, traced: Trace) -> None:
         """From now on, derive the programs for other sizes of the dynamic axes."""
-        marks, n = dynamic.marks_and_size(call, args, kwargs)
+        marks, n = dynamic.marks_and_size(call)
         if n is not None and n > 1:
-            made = family_of(self._function, args, kwargs, call.types, marks, traced, n)
+            made = family_of(self._function, call, marks, traced, n)
             made.used = self._hits + self._misses
             key = open_key(call.key, marks)
             self._families.put(key, [*self._families.get(key), made])
 
-    def _resize(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program | None:
+    def _resize(self, call: Call) -> Program | None:
         """A program for another size of the dynamic axes, made without running the function."""
         if self._dynamic is None:
             return None
-        marks, n = self._dynamic.marks_and_size(call, args, kwargs)
+        marks, n = self._dynamic.marks_and_size(call)
         for family in reversed(self._families.get(open_key(call.key, marks))):
             if n is not None and family.allows(n):
                 family.used = self._hits + self._misses
@@ -343,7 +333,7 @@ class Jitted:
     def profile(self, *args: Any, **kwargs: Any) -> Profile:
         """Call the function once with a clock at every kernel. It computes what a call does."""
         call = Call(args, kwargs)
-        program = self._find(call, args, kwargs)
+        program = self._find(call)
         kernels, seconds = program.kernels(), list[float]()
         program.run(call.arrays, call.originals, seconds)
         for kernel, time in zip(kernels, seconds, strict=True):

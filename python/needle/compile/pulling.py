@@ -99,9 +99,8 @@ class Moment:
 class CompiledCall(TensorOp):
     """y = f(x, captured) by a compiled function; the gradient is the compiled pull of f"""
 
-    def __init__(self, program: Program, pull: Jitted, call: Call, tree: Any, moment: Moment):
-        self.program, self.pull, self.moment = program, pull, moment
-        self.originals, self.arrays, self.tree = call.originals, call.arrays, tree
+    def __init__(self, program: Program, pull: Jitted, call: Call, moment: Moment):
+        self.program, self.pull, self.call, self.moment = program, pull, call, moment
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         if is_tracing():
@@ -126,12 +125,13 @@ class CompiledCall(TensorOp):
         may have changed, so they are those that the program was given."""
         rest = iter(inputs)
         now: dict[int, Any] = {}
-        for x, array in zip(self.originals, self.arrays, strict=True):
+        tree = (self.call.args, self.call.kwargs)
+        for x, array in zip(self.call.originals, self.call.arrays, strict=True):
             if isinstance(x, np.ndarray):
                 now[id(x)] = Tensor.make_const(array)
             elif isinstance(x, Tensor) and id(x) not in now:
                 now[id(x)] = next(rest)
-        return with_leaves(self.tree, [now.get(id(x), x) for x in leaves(self.tree)])
+        return with_leaves(tree, [now.get(id(x), x) for x in leaves(tree)])
 
 
 def check_states(program: Program, time: int) -> None:
@@ -147,9 +147,7 @@ def check_states(program: Program, time: int) -> None:
             )
 
 
-def record(
-    program: Program, pull: Jitted, call: Call, tree: Any, moment: Moment, result: Any
-) -> None:
+def record(program: Program, pull: Jitted, call: Call, moment: Moment, result: Any) -> None:
     """Make the tensors in the result of a call nodes of the graph, on top of what they were
     computed from."""
     binding = program.binding
@@ -159,7 +157,7 @@ def record(
     node: Any = nodes[0]
     if len(nodes) > 1:
         node = TensorTuple.make_const(tuple([y.cached_data for y in nodes]), requires_grad=True)
-    node.op = CompiledCall(program, pull, call, tree, moment)
+    node.op = CompiledCall(program, pull, call, moment)
     node.inputs, node._stamp = (*given, *binding.captured), next_stamp()
     if len(nodes) > 1:
         for i, y in enumerate(nodes):

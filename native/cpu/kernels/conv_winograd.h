@@ -106,17 +106,17 @@ class WinogradConv {
       const int64_t h = tap / kTapSide, w = tap % kTapSide;
       const float* const at = from + (is_adjoint_ ? kTapSide - 1 - h : h) * filter_.step[1] +
                               (is_adjoint_ ? kTapSide - 1 - w : w) * filter_.step[2];
-      if (filter_.in_step == 1) {
+      if (filter_.out_step == 1) {
+        for (int64_t c = 0; c < rows; ++c) {
+          __builtin_memcpy(to + c * kWidth, at + c * filter_.in_step, cols * kSize);
+        }
+      } else if (filter_.in_step == 1) {
         transpose(to, kWidth, reinterpret_cast<const char*>(at), filter_.out_step * kSize, cols,
                   rows);
-        continue;
-      }
-      for (int64_t c = 0; c < rows; ++c) {
-        const float* const line = at + c * filter_.in_step;
-        if (filter_.out_step == 1) {
-          __builtin_memcpy(to + c * kWidth, line, cols * kSize);
-        } else {
-          for (int64_t j = 0; j < cols; ++j) to[c * kWidth + j] = line[j * filter_.out_step];
+      } else {
+        for (int64_t j = 0; j < cols; ++j) {
+          const float* const column = at + j * filter_.out_step;
+          for (int64_t c = 0; c < rows; ++c) to[c * kWidth + j] = column[c * filter_.in_step];
         }
       }
     }

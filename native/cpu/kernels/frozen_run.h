@@ -137,7 +137,7 @@ class FrozenRows {
     int64_t left = rows - row;
     if (kColumns > 0 && call.tile >= kRowsAtOnce) {
       left = min_of(left, call.tile - row % call.tile);
-    } else if (kRowsAtOnce * call.length * kSchedule.full_bytes > kTogetherBytes) {
+    } else if (kRowsAtOnce * call.length * kSchedule.element_bytes() >= kTogetherBytes) {
       return 1;
     }
     return left < kRowsAtOnce ? 1 : kRowsAtOnce;
@@ -145,20 +145,26 @@ class FrozenRows {
 
   NEEDLE_INLINE void run_rows(const Row& scalars, int64_t first, int64_t count) const {
     alignas(8) Narrow known[kRowsAtOnce];
-    for_numbers(
-        [&](auto number) NEEDLE_INLINE_LAMBDA {
-          constexpr int phase = number;
-          if (phase == kLastPhase && kColumns > 0 && count == kRowsAtOnce) {
-            run_last_at_once(scalars, first, known);
-            return;
-          }
-          for (int64_t r = 0; r < count; ++r) {
-            Row row = make_row<phase>(scalars, first, r, count, known[r]);
-            run_phase<phase>(row);
-            remember<phase>(row, known[r]);
-          }
-        },
-        std::make_integer_sequence<int, kSchedule.n_phases>{});
+    if (count == 1) {  // its values stay in registers
+      Row row = make_row<0>(scalars, first, 0, 1, known[0]);
+      for_phases([&](auto phase) NEEDLE_INLINE_LAMBDA { run_phase<phase>(row); });
+      return;
+    }
+    for_phases([&](auto phase) NEEDLE_INLINE_LAMBDA {
+      if constexpr (phase == kLastPhase && kColumns > 0) {
+        run_last_at_once(scalars, first, known);
+      } else {
+        for (int64_t r = 0; r < kRowsAtOnce; ++r) {
+          Row row = make_row<phase>(scalars, first, r, kRowsAtOnce, known[r]);
+          run_phase<phase>(row);
+          remember<phase>(row, known[r]);
+        }
+      }
+    });
+  }
+  template <class F>
+  NEEDLE_INLINE static void for_phases(const F& body) {
+    for_numbers(body, std::make_integer_sequence<int, kSchedule.n_phases>{});
   }
 
   // Row first + r of `count` rows, with what phases before this one found.

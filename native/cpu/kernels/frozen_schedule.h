@@ -21,7 +21,7 @@ struct Schedule {
   std::array<int, kCount> keep{};      // number among kept values, or -1
   std::array<int, kCount> last_use{};  // the last phase that needs a value; n_phases: after all
   int n_phases = 1, n_kept = 0;
-  int full_bytes = 0;                    // of one element of all full operands
+  int n_full = 0;                        // operands
   bool is_needed[kMaxPhases][kCount]{};  // full values and sums, in each pass over the row
 
   constexpr explicit Schedule(const std::array<Line, kCount>& code) {
@@ -36,6 +36,9 @@ struct Schedule {
     for (int p = 0; p < n_phases; ++p) find_needed(code, p);
     find_last_uses(code);
   }
+
+  // Of an element of all full operands and kept values.
+  constexpr int64_t element_bytes() const { return (n_full + n_kept) * sizeof(float); }
 
  private:
   static constexpr bool is_full_step(const Line& i) {
@@ -108,7 +111,7 @@ struct Schedule {
         use = std::max(use, last);
       }
       const bool is_operand = code[n].opcode == Opcode::load || code[n].opcode == Opcode::store;
-      if (is_operand && code[n].kind == ValueKind::full) full_bytes += sizeof(float);
+      if (is_operand && code[n].kind == ValueKind::full) ++n_full;
     }
   }
 };

@@ -7,7 +7,6 @@ reduced elements.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
@@ -90,8 +89,11 @@ axes, axis and dim mean the same: an int, several, negative ones from the end, N
 vanish, or with keepdims (or keepdim) stay with size 1."""
 
 
-def over_axes(op: type[Reduction], name: str, doc: str) -> OverAxes:
-    """The function that users call for a reduction operator."""
+def over_axes(
+    op: type[Reduction], name: str, doc: str, of_two: Callable[[Any, Any], Tensor] | None = None
+) -> OverAxes:
+    """The function that users call for a reduction operator; of_two is what it gives for a second
+    tensor in place of axes, as PyTorch's `max(a, b)`."""
 
     def function(
         a: Tensor,
@@ -102,25 +104,15 @@ def over_axes(op: type[Reduction], name: str, doc: str) -> OverAxes:
         dim: Axes = None,
         keepdim: bool = False,
     ) -> Tensor:
+        if of_two is not None and isinstance(axes, Tensor):
+            return of_two(a, axes)
         given = one_of(op.name, axes, axis, dim)
         return op(given, keepdims or keepdim)(check_tensor(op.name, a))
 
+    if of_two is not None:
+        doc += f" Of two tensors, as in PyTorch, their {of_two.__name__}."
     function.__module__ = op.__module__
     return named(function, name, f"{doc}\n\n{AXES_DOC}")
-
-
-def or_of_two(pairwise: Callable[[Any, Any], Tensor], reduction: OverAxes) -> OverAxes:
-    """A reduction that, given a second tensor in place of axes, compares the two: `max(a, b)`."""
-
-    @functools.wraps(reduction)
-    def function(a: Tensor, axes: Any = None, *args: Any, **kwargs: Any) -> Tensor:
-        if isinstance(axes, Tensor):
-            return pairwise(a, axes, *args, **kwargs)
-        return reduction(a, axes, *args, **kwargs)
-
-    name = pairwise.__name__
-    function.__doc__ = f"{reduction.__doc__}\nOf two tensors, as in PyTorch, the `{name}`."
-    return function
 
 
 # Sums and averages --------------------------------------------------------------------------------
@@ -267,7 +259,7 @@ class Max(Extreme):
     name = "max"
 
 
-max = or_of_two(maximum, over_axes(Max, "max", "The largest element over axes."))
+max = over_axes(Max, "max", "The largest element over axes.", maximum)
 
 
 class Min(Extreme):
@@ -276,7 +268,7 @@ class Min(Extreme):
     name = "min"
 
 
-min = or_of_two(minimum, over_axes(Min, "min", "The smallest element over axes."))
+min = over_axes(Min, "min", "The smallest element over axes.", minimum)
 
 
 class ArgReduce(TensorOp):

@@ -22,7 +22,7 @@ class _Container(Module):
 
     def _hold(self, named: Mapping[str, Any]) -> None:
         """Hold these from now on: as a new object, as a compiled function notices attributes."""
-        raise NotImplementedError
+        raise TypeError(f"[{type(self).__name__}] has no way to hold {list(named)}.")
 
     def __getattr__(self, name: str) -> Any:
         held = dict(self._held_items()) if self.held in self.__dict__ else {}

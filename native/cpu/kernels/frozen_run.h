@@ -39,7 +39,7 @@ struct FrozenCall {
 // 1.6.
 constexpr int64_t kAhead = 512;
 
-// Short rows go through each phase four at a time, if what they read and write is no more than
+// Short rows go through each phase four at a time, if what they read, write and keep is less than
 // this: a core begins the next row's pass while the lanes of this one's sums still meet, and adds
 // up the columns of four rows before it stores them. Layer norm of 256 x 384 on one thread takes 24
 // us instead of 27, its gradient 33 instead of 39; with rows of 1024 and more there is no gain.

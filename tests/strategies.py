@@ -132,7 +132,7 @@ def view_chains(draw: Any, shape: tuple[int, ...], length: int = 4) -> Any:
 
 @st.composite
 def _one_view(draw: Any, shape: tuple[int, ...]) -> Any:
-    from needle.ndarray.select import getitem
+    from needle.ndarray.index.gather import getitem
 
     kind = draw(st.sampled_from(["permute", "slice", "flip", "broadcast", "newaxis"]))
     if kind == "permute":

@@ -1,4 +1,4 @@
-"""Writes native/cpu/frozen_programs.h: the tile programs that are built into the native core.
+"""Writes native/tile/frozen_programs.h: the tile programs that are built into the native core.
 
     python tools/freeze_programs.py
 
@@ -17,12 +17,12 @@ from typing import Any
 from unittest import mock
 
 import needle as ndl
-from needle.backend.instructions import Instruction, TypedProgram
-from needle.compile import fuse
+from needle.compiler.fusion import fuse
 from needle.dtype import DType, float32, float64, int64
 from needle.optim.rule import rule_program
+from needle.tile.ir import Instruction, TypedProgram
 
-TARGET = Path(__file__).parents[1] / "native" / "cpu" / "frozen_programs.h"
+TARGET = Path(__file__).parents[1] / "native" / "tile" / "frozen_programs.h"
 SHORT = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "b8"}
 HEAD = """\
 // Written by tools/freeze_programs.py; see frozen.h.
@@ -43,11 +43,14 @@ def all_programs() -> dict[str, TypedProgram]:
 
 def programs() -> Iterator[tuple[str, TypedProgram]]:
     """Names, and programs of float32."""
-    ops = {
-        name: importlib.import_module(f"needle.ops.{name}")
-        for name in ("softmax", "standardize", "group_norm", "loss", "activation")
-    }
-    softmax, norm, group, loss, activation = ops.values()
+    softmax, loss, activation = (
+        importlib.import_module(f"needle.ops.network.{name}")
+        for name in ("softmax", "loss", "activation")
+    )
+    norm, group = (
+        importlib.import_module(f"needle.ops.normalization.{name}")
+        for name in ("layer_norm", "group_norm")
+    )
     full, ids = float32, int64
     yield "softmax", softmax.softmax_program.for_dtypes((full,))
     yield "softmax_gradient", softmax.softmax_gradient.for_dtypes((full, full))

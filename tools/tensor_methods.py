@@ -1,4 +1,4 @@
-"""Write python/needle/tensor_methods.pyi: the types of the methods that ops/operators.py installs.
+"""Write python/needle/tensor_methods.pyi: the types of what ops/tensor_table.py installs.
 
 python tools/tensor_methods.py          write the file
 python tools/tensor_methods.py --check  exit 1 if it is not up to date
@@ -10,14 +10,14 @@ import inspect
 import sys
 from pathlib import Path
 
-from needle.ops.operators import METHODS, PROPERTIES
+from needle.ops.tensor_table import METHODS, PROPERTIES
 
 PATH = Path(__file__).parent.parent / "python" / "needle" / "tensor_methods.pyi"
 
 HEADER = '''\
 """Tensor's operators and methods, for type checkers and editors.
 
-Written by tools/tensor_methods.py from the table in ops/operators.py; not there at run time.
+Written by tools/tensor_methods.py from the table in ops/tensor_table.py; not there at run time.
 """
 
 import builtins

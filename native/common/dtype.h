@@ -8,7 +8,7 @@ namespace needle {
 enum class DType : uint8_t { f32, f64, f16, bf16, i8, i16, i32, i64, u8, b8 };
 constexpr int kNumDTypes = 10;
 
-// Storage of the two half types: their bits. Conversions live in cpu/kernels/convert.h.
+// Storage of the two half types: their bits. Conversions live in kernels/simd/convert.h.
 struct f16_t {
   uint16_t bits;
 };

@@ -2,8 +2,12 @@
 
 # isort: skip_file
 
+# First: refuses a Python that the native core does not run on.
+from .system import interpreter as _interpreter  # noqa: F401
+
 # The modules.
-from . import autograd as autograd, init as init, ops as ops
+from . import autograd as autograd
+from . import init as init, ops as ops
 
 # Tensors, values and operators: all names of `needle.ops`, which lists them.
 from .ops import *  # noqa: F403
@@ -43,7 +47,7 @@ from .transforms import (
     value_and_grad as value_and_grad,
     vjp as vjp,
 )
-from .recompute import checkpoint as checkpoint
+from .transforms.checkpoint import checkpoint as checkpoint
 
 # New tensors.
 from .init import (
@@ -118,8 +122,13 @@ from .backend.precision import (
 
 # Devices, and the course's module paths.
 from .backend import device_named as device  # noqa: F401 - the name in PyTorch
-from .backend_selection import *  # noqa: F403
-from . import course_paths as course_paths
+from .course.backend_selection import *  # noqa: F403
+from .course import (
+    backend_ndarray as backend_ndarray,
+    backend_numpy as backend_numpy,
+    backend_selection as backend_selection,
+    paths as course_paths,  # noqa: F401
+)
 
 # PyTorch's functions that give no tensor, and its other names of element types.
 from .ops.torch_names import allclose as allclose, is_tensor as is_tensor, numel as numel
@@ -140,71 +149,74 @@ _TORCH_NAMES = {
     "long": int64, "bool": bool_,
 }  # fmt: skip
 
-# Loaded when first used, so that importing needle stays quick: name -> module that has it.
-_LATER = {
-    "amp": "amp",
+# Loaded when first used, so that importing needle stays quick: modules, and names with the module
+# that has them.
+_LATER_MODULES = {
+    "amp": "compat.amp",
     "data": "data",
     "io": "io",
     "nn": "nn",
     "optim": "optim",
     "testing": "testing",
     "utils": "utils",
-    "autocast": "amp",
-    "AnomalyError": "anomaly",
-    "detect_anomaly": "anomaly",
-    "CKernel": "ndarray.c_kernel",
+    "models": "train.models",
+}
+_LATER_NAMES = {
+    "autocast": "compat.amp",
+    "AnomalyError": "autograd.anomaly",
+    "detect_anomaly": "autograd.anomaly",
+    "CKernel": "ndarray.kernels.c_kernel",
     "Checkpoint": "io",
     "load": "io",
     "save": "io",
     "summary": "nn.summary",
-    "TraceError": "compile",
-    "cond": "compile",
-    "export": "compile",
-    "jit": "compile",
-    "load_exported": "compile",
-    "scan": "compile",
-    "while_loop": "compile",
-    "models": "models",
-    "Trainer": "trainer",
+    "TraceError": "compiler",
+    "cond": "compiler",
+    "export": "compiler.export.files",
+    "jit": "compiler",
+    "load_exported": "compiler.export.files",
+    "scan": "compiler",
+    "while_loop": "compiler",
+    "Trainer": "train.trainer",
 }
 
 if TYPE_CHECKING:
+    from .compat import amp as amp
     from . import (
-        amp as amp,
         data as data,
         io as io,
-        models as models,
         nn as nn,
         optim as optim,
         testing as testing,
         utils as utils,
     )
-    from .amp import autocast as autocast
-    from .anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly
-    from .compile import (
+    from .train import models as models
+    from .compat.amp import autocast as autocast
+    from .autograd.anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly
+    from .compiler.export.files import export as export, load_exported as load_exported
+    from .compiler import (
         TraceError as TraceError,
         cond as cond,
-        export as export,
         jit as jit,
-        load_exported as load_exported,
         scan as scan,
         while_loop as while_loop,
     )
     from .io import Checkpoint as Checkpoint, load as load, save as save
-    from .ndarray.c_kernel import CKernel as CKernel
+    from .ndarray.kernels.c_kernel import CKernel as CKernel
     from .nn.summary import summary as summary
-    from .trainer import Trainer as Trainer
+    from .train.trainer import Trainer as Trainer
 
 
 def __getattr__(name: str) -> object:
     if name in _TORCH_NAMES:
         return _TORCH_NAMES[name]
-    if name not in _LATER:
+    if name not in _LATER_MODULES and name not in _LATER_NAMES:
         raise _no_attribute(__name__, name)
     from importlib import import_module
 
-    module = import_module(f".{_LATER[name]}", __name__)
-    found = globals()[name] = module if name == _LATER[name] else getattr(module, name)
+    path = _LATER_MODULES.get(name) or _LATER_NAMES[name]
+    module = import_module(f".{path}", __name__)
+    found = globals()[name] = module if name in _LATER_MODULES else getattr(module, name)
     return found
 
 
@@ -214,4 +226,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_LATER_MODULES, *_LATER_NAMES})

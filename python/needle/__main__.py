@@ -1,4 +1,7 @@
-"""`python -m needle` is the command `needle`."""
+"""`python -m needle` is the command `needle`.
+
+Stands on: cli.
+"""
 
 import sys
 

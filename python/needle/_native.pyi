@@ -9,9 +9,9 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from .backend.c_function import CFunction
-from .backend.program import Program, TypedProgram
 from .backend.protocol import Operand, Scalar
 from .ndarray.array import NDArray
+from .tile.program import Program, TypedProgram
 
 __version__: str
 
@@ -89,7 +89,7 @@ def run_c(function: CFunction, outs: Items[Operand], ins: Items[Operand], count:
 def run_compiled(
     calls: tuple[tuple[int, int, Items[Operand], Items[Operand], int, int, int], ...],
 ) -> None:
-    """C functions of tile programs (compile/c_source.py) on the thread pool. A call has the
+    """C functions of tile programs (compiler/c/source.py) on the thread pool. A call has the
     addresses of the function and of what finishes it (or 0), outputs, inputs, rows, grain and
     columns."""
 

@@ -36,11 +36,16 @@ def _num_threads() -> int | None:
     return int(value)
 
 
+def _cache() -> str | None:
+    """Where built kernels are kept: a folder of the user's own, as the XDG specification says.
+    None if there is none: the path is relative, or HOME is empty, which would be the root."""
+    default = "" if os.environ.get("HOME") == "" else os.path.expanduser("~/.cache")
+    folder = os.environ.get("XDG_CACHE_HOME") or default
+    return os.path.join(folder, "needle", "kernels") if os.path.isabs(folder) else None
+
+
 BACKEND = _choice("NEEDLE_BACKEND", BACKENDS)
 JIT = _choice("NEEDLE_JIT", JITS)
 CPU = os.environ.get("NEEDLE_CPU") or None  # None: the best that this machine has
-# Where built kernels are kept: a folder of the user's own, as the XDG specification says.
-CACHE = os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "needle", "kernels"
-)
+CACHE = _cache()
 NUM_THREADS = _num_threads()  # None: as many as affinity and the cgroup quota allow

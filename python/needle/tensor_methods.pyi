@@ -1,6 +1,6 @@
 """Tensor's operators and methods, for type checkers and editors.
 
-Written by tools/tensor_methods.py from the table in ops/operators.py; not there at run time.
+Written by tools/tensor_methods.py from the table in ops/tensor_table.py; not there at run time.
 """
 
 import builtins

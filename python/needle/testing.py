@@ -1,4 +1,7 @@
-"""Checks for operators and models: gradients against finite differences, arrays by dtype."""
+"""Checks for operators and models: gradients against finite differences, arrays by dtype.
+
+Stands on: transforms.
+"""
 
 from __future__ import annotations
 

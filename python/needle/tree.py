@@ -1,4 +1,7 @@
-"""Nested tuples, lists and dicts of tensors: what functions take and return."""
+"""Nested tuples, lists and dicts of tensors: what functions take and return.
+
+Stands on: autograd.
+"""
 
 from __future__ import annotations
 

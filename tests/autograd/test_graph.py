@@ -11,7 +11,7 @@ import pytest
 
 import needle as ndl
 from needle import autograd
-from needle.graph import find_paths, find_topo_sort
+from needle.autograd.graph import find_paths, find_topo_sort
 
 from .helpers import leaf, plain
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -56,7 +57,8 @@ def data_of(page):
 def test_a_page_with_no_place_to_go_is_refused_before_the_script_runs(tmp_path, capsys):
     script = tmp_path / "train.py"
     script.write_text("raise SystemExit('ran')")
-    for out in (tmp_path / "none" / "page.html", tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for out in (tmp_path / "none" / "page.html", tmp_path, tmp_path / "pipe"):
         message = refused(call(capsys, "explain", str(script), "--out", str(out)))
         assert message.startswith(f"needle explain: --out {out}: expected a file")
 

@@ -3,8 +3,9 @@
 import pytest
 
 import needle as ndl
-from needle.compile import passes, runtime
-from needle.compile.graph import verify
+from needle.compiler.ir.graph import verify
+from needle.compiler.passes import simplify as passes
+from needle.compiler.run import program as runtime
 
 if ndl.BACKEND == "np":
     collect_ignore_glob = ["test_*.py"]

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import needle as ndl
-from needle.backend import c_build, program as p
-from needle.backend.instructions import ProgramError
+from needle.backend import c_build
 from needle.backend.reference import BINARY, UNARY
-from needle.compile import c_source, c_space, tiers
-from needle.compile.pieces import writes_at_the_end
+from needle.compiler.c import source as c_source, space as c_space, tiers
+from needle.compiler.fusion.fusible import writes_at_the_end
 from needle.dtype import DTYPES, bool_, float32, float64, int32, int64
 from needle.ndarray.array import empty, from_numpy
+from needle.tile import program as p
+from needle.tile.ir import ProgramError
 
 pytestmark = pytest.mark.skipif(c_build.compiler() is None, reason="needs a C compiler")
 CPU = ndl.cpu()

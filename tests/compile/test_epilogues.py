@@ -5,8 +5,8 @@ import pytest
 
 import needle as ndl
 from needle import nn
-from needle.compile.epilogues import as_matrix
-from needle.compile.graph import FlatValue, Operand
+from needle.compiler.fusion.epilogues import as_matrix
+from needle.compiler.ir.graph import FlatValue, Operand
 from needle.dtype import float32
 
 from .compiled import RNG, kernels, tensor

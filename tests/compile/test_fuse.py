@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from needle.backend.program import Symbol, cast, program, row_index
-from needle.compile.fuse import is_frozen
-from needle.compile.spaces import count_of, refinement, split
+from needle.compiler.fusion.fuse import is_frozen
+from needle.compiler.fusion.spaces import count_of, refinement, split
 from needle.ndarray import functions
+from needle.tile.program import Symbol, cast, program, row_index
 
 RNG = np.random.default_rng(0)
 

@@ -6,8 +6,8 @@ import pytest
 import needle as ndl
 from needle import config, nn, optim
 from needle.backend.c_build import compiler
-from needle.compile.stored import NotStored, Writer
-from needle.compile.tiers import rendered_calls
+from needle.compiler.c.tiers import rendered_calls
+from needle.compiler.export.stored import NotStored, Writer
 
 F = nn.functional
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 
 import needle as ndl
 from needle import nn
-from needle.compile.lanes import _bytes, _overlap, sections
+from needle.compiler.run.concurrency import _bytes, _overlap, sections
 
 
 def training_step(depth=3, batch=20):
@@ -96,7 +96,7 @@ def test_results_are_those_of_calls_one_by_one(threads, monkeypatch):
         ndl.set_num_threads(threads)
         for has_lanes in (True, False):
             if not has_lanes:
-                monkeypatch.setattr("needle.compile.runtime.sections", lambda plan: [])
+                monkeypatch.setattr("needle.compiler.run.program.sections", lambda plan: [])
             step, model, batch = training_step()
             compiled = ndl.jit(step)
             losses = [compiled(*batch).item() for _ in range(20)]

@@ -8,7 +8,7 @@ import pytest
 
 import needle as ndl
 from needle import nn
-from needle.compile import panels
+from needle.compiler.passes import prepack as panels
 
 from .compiled import RNG, tensor
 

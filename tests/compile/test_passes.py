@@ -3,9 +3,9 @@
 import pytest
 
 import needle as ndl
-from needle.compile.graph import Graph, GraphError, Node, verify, whole
-from needle.compile.passes import merged, simplify, without_dead
-from needle.compile.trace import ArgumentType, trace
+from needle.compiler.ir.graph import Graph, GraphError, Node, verify, whole
+from needle.compiler.passes.simplify import merged, simplify, without_dead
+from needle.compiler.trace.tracer import ArgumentType, trace
 from needle.dtype import float32
 
 

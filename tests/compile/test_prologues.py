@@ -5,7 +5,7 @@ import pytest
 
 import needle as ndl
 from needle import _native, nn
-from needle.compile import prologues
+from needle.compiler.fusion import prologues
 from needle.dtype import bfloat16, bool_, float16, int8, int64
 
 from .compiled import RNG, kernels, tensor

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 import needle as ndl
-from needle.compile.graph import verify
-from needle.compile.memory import ARENA, Arena
+from needle.compiler.ir.graph import verify
+from needle.compiler.memory.plan import ARENA, Arena
 
 UNARY = ("exp", "tanh", "relu", "square", "abs", "sigmoid")
 BINARY = ("add", "subtract", "multiply", "maximum")

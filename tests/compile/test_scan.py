@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 import needle as ndl
 from needle import nn, optim
-from needle.compile.loops import LOOP
+from needle.compiler.control.loops import LOOP
 
 rng = np.random.default_rng(0)
 

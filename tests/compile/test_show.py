@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from needle.compile.show import SHOWN
+from needle.compiler.view.show import SHOWN
 
 X = ndl.tensor(np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32))
 W = ndl.tensor(np.random.default_rng(1).standard_normal((4, 16)).astype(np.float32))

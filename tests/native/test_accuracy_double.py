@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from needle import _native
-from needle.backend import program as p
 from needle.dtype import float64
+from needle.tile import program as p
 
 from .helpers import array, blank, instruction_set
 from .test_accuracy import FUNCTIONS as TRUE

@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 
 import needle as ndl
 from needle import _native
-from needle.backend.program import Program
 from needle.ndarray import functions as F
+from needle.tile.program import Program
 
 from .helpers import Array
 
@@ -36,7 +36,7 @@ def test_every_program_is_found(name):
 
 
 def test_a_program_is_found_with_other_constants_and_not_with_other_dtypes():
-    norm = importlib.import_module("needle.ops.standardize").affine_norm_program
+    norm = importlib.import_module("needle.ops.normalization.layer_norm").affine_norm_program
     source = norm(0.125, True, ndl.float32, True, True)
     assert _native.is_frozen(source.for_dtypes((ndl.float32,) * 3))
     assert not _native.is_frozen(source.for_dtypes((ndl.float64,) * 3))

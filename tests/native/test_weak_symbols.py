@@ -15,7 +15,7 @@ BUILDS = ("build", "build/for.venv")  # pip's and make's
 OBJECTS = sorted(
     path
     for build in BUILDS
-    for path in (ROOT / build).glob("CMakeFiles/needle_*.dir/native/cpu/kernels/*.o")
+    for path in (ROOT / build).glob("CMakeFiles/needle_*.dir/native/kernels/**/*.o")
 )
 WEAK = set("WwVvu")
 HARMLESS = {"DW.ref.__gxx_personality_v0"}  # a pointer, the same in every object

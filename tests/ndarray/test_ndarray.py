@@ -11,7 +11,7 @@ import needle as ndl
 from needle.dtype import DTYPES, bfloat16, float32
 from needle.ndarray import functions as F
 from needle.ndarray.array import NDArray, from_numpy
-from needle.ndarray.select import getitem
+from needle.ndarray.index.gather import getitem
 from tests.strategies import arrays, dtypes, layouts, shapes, stored, view_chains
 
 DEVICES = [ndl.cpu(), ndl.cpu_numpy()]

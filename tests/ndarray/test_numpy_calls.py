@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from needle.backend_ndarray import NDArray
 
 import needle as ndl
-from needle.backend_ndarray import NDArray
 
 VALUES = np.array([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]], np.float32)
 

@@ -12,7 +12,7 @@ import needle as ndl
 import needle.nn.functional as F
 from needle import nn
 from needle.nn.functional.attention import attend as attend_both
-from needle.ops import attention as A
+from needle.ops.network import attention as A
 from needle.testing import assert_close, check_grads
 
 from .convert import compare, draw, in_floats, on_devices, torch

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 import needle as ndl
 from needle import nn
 from needle.nn import functional as F
-from needle.ops.conv import conv_by_definition, make_window
+from needle.ops.network.conv import conv_by_definition, make_window
 from needle.testing import assert_close, check_grads
 
 torch = pytest.importorskip("torch")

@@ -6,7 +6,7 @@ import pytest
 import needle as ndl
 import needle.nn.functional as F
 from needle import nn
-from needle.ops.loss import cross_entropy_by_definition, cross_entropy_of_ids
+from needle.ops.network.loss import cross_entropy_by_definition, cross_entropy_of_ids
 from needle.testing import assert_close, check_grads
 
 from .convert import compare, compare_modules, draw, in_floats, on_devices, tensors, torch

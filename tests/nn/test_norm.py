@@ -6,7 +6,7 @@ import pytest
 import needle as ndl
 import needle.nn.functional as F
 from needle import nn
-from needle.ops.standardize import standardize, standardize_by_definition
+from needle.ops.normalization.layer_norm import standardize, standardize_by_definition
 from needle.testing import assert_close, check_grads
 
 from .convert import (

@@ -5,8 +5,8 @@ import pytest
 
 import needle as ndl
 from needle import nn
-from needle.ndarray.sequence import CELLS
-from needle.ops import recurrent as R
+from needle.ndarray.kernels.sequence import CELLS
+from needle.ops.network import recurrent as R
 from needle.testing import assert_close, check_grads
 
 from .convert import compare_modules, draw, in_floats, on_devices
@@ -97,11 +97,11 @@ class Work(ndl.Observer):
         self.elements += result.size if isinstance(result, ndl.Tensor) else 0
 
     def __enter__(self):
-        ndl.graph.observers.append(self)
+        ndl.autograd.graph.observers.append(self)
         return self
 
     def __exit__(self, *exception):
-        ndl.graph.observers.remove(self)
+        ndl.autograd.graph.observers.remove(self)
 
 
 @kinds

@@ -73,5 +73,5 @@ def test_summary_of_a_model_that_fails_cleans_up():
     model = nn.Sequential(nn.Linear(4, 8), nn.Linear(4, 8))
     with pytest.raises(ValueError, match=r"\[in module 1: Linear given \(2, 8\)\]"):
         ndl.summary(model, (2, 4))
-    assert model.training and not ndl.graph.observers
+    assert model.training and not ndl.autograd.graph.observers
     assert not any(m.__dict__.get("_hooks") for _, m in model.named_modules())

@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from needle.ops.activation import GeluGradient, GeluTanhGradient, SiluGradient
-from needle.ops.batch_norm import BatchNormGradient, batch_norm, batch_norm_by_definition
-from needle.ops.group_norm import GroupNormGradient, group_norm, group_norm_by_definition
-from needle.ops.loss import CrossEntropyGradient
-from needle.ops.softmax import LogSoftmaxGradient, LogSumExpGradient, SoftmaxGradient
-from needle.ops.standardize import (
+from needle.ops.network.activation import GeluGradient, GeluTanhGradient, SiluGradient
+from needle.ops.network.loss import CrossEntropyGradient
+from needle.ops.network.softmax import LogSoftmaxGradient, LogSumExpGradient, SoftmaxGradient
+from needle.ops.normalization.batch_norm import (
+    BatchNormGradient,
+    batch_norm,
+    batch_norm_by_definition,
+)
+from needle.ops.normalization.group_norm import (
+    GroupNormGradient,
+    group_norm,
+    group_norm_by_definition,
+)
+from needle.ops.normalization.layer_norm import (
     AffineNormGradient,
     StandardizeGradient,
     affine_norm,

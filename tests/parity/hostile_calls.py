@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from needle import _native
-from needle.backend import program, reference
+from needle.backend import reference
 from needle.backend.reference import BINARY, CELLS, REDUCE, UNARY
 from needle.dtype import DTYPES, float32
+from needle.tile import program
 
 HUGE = (2**31, 2**40, 2**62, 2**63 - 1, 2**63, 2**64, 2**200)
 ODD = (None, "3", 1.5, b"x", [], {}, object(), float("nan"), (), ((),), "\ud800", 1j, np.int8(3))

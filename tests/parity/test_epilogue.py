@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from needle import _native
-from needle.backend import program as tp
-from needle.backend.program import Builder, Row, Scalar, Symbol, program
 from needle.backend.protocol import WIDENED
 from needle.dtype import bfloat16, bool_, float32, float64
+from needle.tile import program as tp
+from needle.tile.program import Builder, Row, Scalar, Symbol, program
 
 from .operands import (
     DEVICES,

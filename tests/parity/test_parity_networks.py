@@ -7,8 +7,8 @@ import needle as ndl
 from needle import _native
 from needle.backend import reference
 from needle.dtype import bfloat16, bool_, float32, float64, widened
-from needle.ndarray import sequence
-from needle.ndarray.sequence import CELLS
+from needle.ndarray.kernels import sequence
+from needle.ndarray.kernels.sequence import CELLS
 
 from .operands import (
     FLOATS,

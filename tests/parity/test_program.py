@@ -8,10 +8,10 @@ from hypothesis import given, settings, strategies as st
 
 import needle as ndl
 from needle import _native
-from needle.backend import program as tp
-from needle.backend.program import Builder, ProgramError, Row, Scalar, Symbol, program
 from needle.dtype import DTYPES, bfloat16, bool_, float16, float32, float64, int32, int64
 from needle.ndarray import functions as F
+from needle.tile import program as tp
+from needle.tile.program import Builder, ProgramError, Row, Scalar, Symbol, program
 
 from .operands import (
     READABLE,

@@ -8,10 +8,10 @@ from hypothesis import given, settings, strategies as st
 
 import needle as ndl
 from needle import _native
-from needle.backend import program as tp
-from needle.backend.program import ProgramError, Scalar, Symbol, program
 from needle.dtype import bool_, float16, float32, float64, int32, int64
 from needle.ndarray import functions as F
+from needle.tile import program as tp
+from needle.tile.program import ProgramError, Scalar, Symbol, program
 
 from .operands import READABLE, WRITABLE, Spec, blank, contiguous, mild, on_devices, transposed
 from .test_program import Code, assert_close, run_on_both

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+from needle.trainer import Callback, Trainer, accuracy
 
 import needle as ndl
 from needle import nn, optim
 from needle.data import DataLoader, digits
 from needle.data.dataset import NDArrayDataset
-from needle.trainer import Callback, Trainer, accuracy
 
 EPOCHS = 24  # long enough for a fast machine not to finish between twenty kills
 STEPS = EPOCHS * 12

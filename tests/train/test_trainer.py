@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import signal
+import sys
 import threading
 
 import numpy as np
 import pytest
+from needle.trainer import Callback, Diverged, Interrupted, Trainer, accuracy
 
 import needle as ndl
 from needle import nn, optim
 from needle.data import DataLoader, RandomSampler
 from needle.data.dataset import IterableDataset, NDArrayDataset
-from needle.trainer import Callback, Diverged, Interrupted, Trainer, accuracy
 
 from .small_run import make_trainer
 
@@ -80,8 +82,33 @@ def test_callbacks_in_order():
 
 
 def test_quiet(capsys, tmp_path):
-    make_trainer(tmp_path, save_every=None).fit(1)
+    make_trainer(tmp_path, save_every=None).fit(1, progress=False)
     assert capsys.readouterr() == ("", "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_a_line_per_epoch(capsys):
+    trainer = line_trainer()
+    trainer.fit(2)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:10] for line in lines] == ["epoch 1/2 ", "epoch 2/2 "]
+    assert f"loss {trainer.history[1]['train_loss']:.4f}" in lines[1]
+    assert not trainer.callbacks, "the bar goes when training ends"
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_progress_is_a_bar_on_a_terminal(monkeypatch, sized):
+    monkeypatch.setattr("sys.stdout", Terminal())
+    loader = line_trainer().train_loader
+    trainer = line_trainer(loader=loader if sized else (batch for batch in loader))
+    trainer.fit(1)
+    written = sys.stdout.getvalue()
+    assert ("[####" in written) is sized and ("batch 1 " in written) is not sized
+    assert written.rstrip().rpartition("\r")[2].startswith("epoch 1/1  loss"), "the bar is gone"
 
 
 def test_modes_and_graphs():

@@ -82,3 +82,17 @@ def test_digits_parts_are_the_whole() -> None:
 def test_digits_refuses_another_split() -> None:
     with pytest.raises(ValueError, match=r"\[digits\] expected split .* got 'validation'"):
         ndl.data.digits("validation")
+
+
+def test_a_python_without_the_global_lock_is_refused() -> None:
+    """As a free-threaded build answers; nothing native is loaded before."""
+    code = (
+        "import sys; sys._is_gil_enabled = lambda: {}\n"
+        "try:\n    import needle\n"
+        "except ImportError as error:\n"
+        "    print(error, any('_native' in name for name in sys.modules))\n"
+    )
+    refused = run(code.format(False)).stdout
+    assert "[needle] expected Python's global lock" in refused and "PYTHON_GIL=1" in refused
+    assert refused.endswith(" False\n")
+    assert run(code.format(True)).stdout == ""

@@ -5,7 +5,7 @@ from types import FunctionType
 
 import numpy as np
 
-from needle import user_code
+from needle.system import user_code
 
 
 def line_from(file: str) -> user_code.Line | None:

@@ -1,4 +1,7 @@
-"""Buffers and kernels: what a device must do (protocol.py) and the devices that do it."""
+"""Buffers and kernels: what a device must do (protocol.py) and the devices that do it.
+
+Stands on: config, dtype.
+"""
 
 from .device import (
     BackendDevice,

@@ -29,8 +29,8 @@ import numpy as np
 from ..dtype import DType, Scalar as Scalar, bfloat16, float16, int8
 
 if TYPE_CHECKING:
+    from ..tile.program import TypedProgram
     from .c_function import CFunction
-    from .program import TypedProgram
 
 Steps = tuple[int, ...]
 
@@ -67,7 +67,7 @@ def out_of_range(operand: int, index: int, size: int) -> IndexError:
 
 class Handle(Protocol):
     """A typed, flat piece of device memory. Weak references to it must be possible: writes in place
-    are noted by them (ndarray/mutation.py)."""
+    are noted by them (ndarray/versions.py)."""
 
     size: int  # in elements
     dtype: Any  # what dtype_of takes

@@ -39,8 +39,8 @@ from .storage import (
 )
 
 if TYPE_CHECKING:
+    from ..tile.program import TypedProgram
     from .c_function import CFunction
-    from .program import TypedProgram
 
 # Memory -----------------------------------------------------------------------------------------
 

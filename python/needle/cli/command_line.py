@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from .._native import __version__
-from ..models import IMAGE_MODELS, TEXT_MODELS
-from ..trainer import Diverged
+from ..train.models import IMAGE_MODELS, TEXT_MODELS
+from ..train.trainer import Diverged
 from .errors import UsageError
 from .explain import run_explain
 from .generate import run_generate

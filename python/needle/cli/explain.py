@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Tensor
-from ..compile import function, jit
-from ..compile.explain import page
-from ..models import IMAGE_MODELS, TEXT_MODELS, image_model, text_model
+from ..compiler import function, jit
+from ..compiler.view.explain import page
 from ..ndarray import random
 from ..nn.functional import cross_entropy
 from ..optim import Adam
+from ..system.writing import write_whole
+from ..train.models import IMAGE_MODELS, TEXT_MODELS, image_model, text_model
 from .errors import UsageError
 
 
@@ -79,7 +80,7 @@ def train_steps(name: str, steps: int = 3) -> None:
 def run_explain(options: Namespace) -> int:
     """The command; its exit code."""
     out = Path(options.out)
-    if out.is_dir() or not out.parent.is_dir():
+    if (out.exists() and not out.is_file()) or not out.parent.is_dir():
         raise UsageError(f"--out {out}: expected a file in a folder that exists")
     watch = Watch()
     function.watch = watch
@@ -101,7 +102,7 @@ def run_explain(options: Namespace) -> int:
         for kernel, time in zip(kernels, seconds, strict=True):
             kernel.seconds = time
         functions.append((f"{name}, {calls} call{'s' if calls > 1 else ''}", program, kernels))
-    out.write_text(page(functions), encoding="utf-8")
+    write_whole(out, page(functions), "explain")
     plural = "" if len(functions) == 1 else "s"
     print(f"wrote {out}: {len(functions)} compiled program{plural}")
     return 0

@@ -9,8 +9,8 @@ from typing import Any
 
 from .. import _native
 from ..backend import all_devices
-from ..models import IMAGE_MODELS
 from ..nn.summary import summary
+from ..train.models import IMAGE_MODELS
 from .errors import UsageError
 from .tasks import BLOCK, build_model
 

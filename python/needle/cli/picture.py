@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ..system.writing import write_whole
+
 Array = np.ndarray[Any, Any]
 Color = tuple[int, int, int]
 Points = Sequence[tuple[float, float]]
@@ -80,7 +82,7 @@ def write_png(path: Path, pixels: Array) -> None:
     unfiltered = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1)
     header = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
     parts = [(b"IHDR", header), (b"IDAT", zlib.compress(unfiltered.tobytes(), 9)), (b"IEND", b"")]
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts))
+    write_whole(path, b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts))
 
 
 class Canvas:

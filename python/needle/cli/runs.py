@@ -16,7 +16,8 @@ from typing import Any
 
 from ..io import load
 from ..nn import Module
-from ..trainer import Callback, Trainer
+from ..system.writing import write_whole
+from ..train.trainer import Callback, Trainer
 from .errors import UsageError
 from .events import EventWriter
 from .picture import draw_history, write_png
@@ -54,7 +55,7 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"--out {self.folder}: {error.strerror}") from None
-        self._write_json(self.config, {"settings": asdict(settings), "facts": facts})
+        write_json(self.config, {"settings": asdict(settings), "facts": facts})
 
     def read_config(self) -> tuple[Settings, dict[str, Any]]:
         """Settings, and facts about the data."""
@@ -80,13 +81,12 @@ class Run:
         return model.eval(), settings, facts
 
     def write_result(self, result: dict[str, Any]) -> None:
-        self._write_json(self.folder / "result.json", result)
+        write_json(self.folder / "result.json", result)
 
-    def _write_json(self, path: Path, value: Any) -> None:
-        """Whole or not at all: the new text takes the old one's place."""
-        written = path.with_name(path.name + ".part")
-        written.write_text(json.dumps(value, indent=2) + "\n")
-        written.replace(path)
+
+def write_json(path: Path, value: Any) -> None:
+    """The value as text that people can read."""
+    write_whole(path, json.dumps(value, indent=2) + "\n")
 
 
 def new_folder(dataset: str, model: str) -> Path:
@@ -110,7 +110,7 @@ class Recorder(Callback):
 
     def on_start(self, trainer: Trainer) -> None:
         # An interrupted run may have recorded an epoch that its checkpoint does not have.
-        self.metrics.write_text("".join(json.dumps(r) + "\n" for r in trainer.history))
+        write_whole(self.metrics, "".join(json.dumps(r) + "\n" for r in trainer.history))
         self.events = EventWriter(self.folder, trainer.step)
 
     def on_epoch(self, trainer: Trainer) -> None:

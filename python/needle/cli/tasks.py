@@ -14,8 +14,8 @@ from ..autograd import Tensor
 from ..data import CIFAR10Dataset, DataLoader, FashionMNIST, TextDataset, digits, read_text
 from ..data.dataset import ArrayBacked
 from ..data.mnist import MNIST
-from ..models import IMAGE_MODELS, TEXT_MODELS, image_model, text_model
 from ..nn import Module, functional as F
+from ..train.models import IMAGE_MODELS, TEXT_MODELS, image_model, text_model
 from .errors import UsageError
 
 Array = np.ndarray[Any, Any]

@@ -14,10 +14,11 @@ import numpy as np
 from .._native import set_num_threads
 from ..backend import device_named
 from ..optim import AdamW, LambdaLR
-from ..trainer import Interrupted, Trainer, accuracy
+from ..system.writing import write_whole
+from ..train.progress import Progress, describe, duration
+from ..train.trainer import Interrupted, Trainer, accuracy
 from .errors import UsageError
 from .generate import first_prompt, sample_text
-from .progress import Progress, describe, duration
 from .runs import Recorder, Run, Settings, new_folder
 from .tasks import BLOCK, FOLDERS, Task, build_model, load_task, loss_of, models_for
 
@@ -196,7 +197,7 @@ def finish(run: Run, settings: Settings, task: Task, trainer: Trainer) -> None:
     if task.is_text:
         prompt = first_prompt(task.facts["vocabulary"])
         text = sample_text(trainer.model, task.facts, prompt, 400, 0.8, settings.seed)
-        (run.folder / "sample.txt").write_text(text)
+        write_whole(run.folder / "sample.txt", text)
         print(f"a sample:\n{text}\n")
     test_line = describe(dict(reversed(measured.items())), "test ")
     print(

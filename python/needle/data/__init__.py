@@ -1,4 +1,7 @@
-"""Data: datasets, the loader that makes batches of them, and transforms."""
+"""Data: datasets, the loader that makes batches of them, and transforms.
+
+Stands on: init.
+"""
 
 from .bundled import digits as digits
 from .cifar10 import CIFAR10Dataset as CIFAR10Dataset

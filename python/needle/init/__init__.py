@@ -1,4 +1,7 @@
-"""New tensors: creation functions and starting values of weights."""
+"""New tensors: creation functions and starting values of weights.
+
+Stands on: ops.
+"""
 
 from .basic import (
     arange as arange,

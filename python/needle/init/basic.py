@@ -15,8 +15,10 @@ from .. import config
 from ..autograd import Tensor
 from ..backend import BackendDevice, default_device, device_named
 from ..dtype import DType, dtype_of, float32, int64
-from ..ndarray import creation, exchange, functions as F, intake, layout, random, select
+from ..ndarray import creation, functions as F, layout, random
 from ..ndarray.array import NDArray, Scalar, as_scalar, from_numpy as copy_from_numpy
+from ..ndarray.index import gather as select
+from ..ndarray.interop import asarray as intake, exchange
 from ..ndarray.layout import Shape
 from ..ops import isfinite, topk, where
 from ..ops.common import check_tensor, whole_number

@@ -1,0 +1,4 @@
+"""Strided arrays over the memory of a device.
+
+Stands on: tile.
+"""

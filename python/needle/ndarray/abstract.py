@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..backend.null import Handle, NeedsData, null_of
-from . import bridge
 from .array import NDArray, make_view
+from .interop import numpy_mode as bridge
 
 __all__ = ["NeedsData", "of"]
 

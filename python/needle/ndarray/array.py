@@ -26,8 +26,8 @@ from ..backend import (
 )
 from ..dtype import DType, Scalar as Scalar, bfloat16, dtype_of, float32
 from . import layout
+from .interop.numpy_calls import call_numpy
 from .layout import Shape
-from .numpy_calls import call_numpy
 
 
 def require(condition: bool, message: str) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 from .. import config
 from ..backend import BackendDevice, default_device, device_named
 from ..dtype import dtype_of
-from . import functions, layout, random, select
+from . import functions, layout, random
 from .array import NDArray, empty as _empty
+from .index import gather as select
 
 
 def array(a: Any, dtype: Any = "float32", device: BackendDevice | None = None) -> NDArray:

@@ -36,7 +36,7 @@ from ..dtype import (
     promote_scalar,
     summed,
 )
-from . import bridge, layout
+from . import layout
 from .array import (
     NDArray,
     Scalar,
@@ -49,7 +49,9 @@ from .array import (
     full as _full,
     make_view,
 )
-from .bridge import array_function as array_function
+from .interop import numpy_mode as bridge
+from .interop.numpy_mode import array_function as array_function
+from .kernels.programs import run as run
 from .layout import Shape
 from .movement import (
     broadcast_to as broadcast_to,
@@ -63,7 +65,6 @@ from .movement import (
     same_device as same_device,
     squeeze as squeeze,
 )
-from .programs import run as run
 
 # Elementwise ------------------------------------------------------------------------------------
 

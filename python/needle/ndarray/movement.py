@@ -14,7 +14,7 @@ from ..backend import BackendDevice
 from ..dtype import promote
 from . import layout
 from .array import NDArray, Scalar, empty_in_order, make_view
-from .bridge import array_function
+from .interop.numpy_mode import array_function
 
 
 def same_device(op: str, *arrays: NDArray) -> BackendDevice:

@@ -16,11 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import config
-from ..backend import BackendDevice, cpu_numpy, default_device, device_named, program as tp
-from ..backend.program import Scalar, Symbol, program
+from ..backend import BackendDevice, cpu_numpy, default_device, device_named
 from ..dtype import DType, bfloat16, bool_, dtype_of, float16, float32, float64, int64
-from . import bridge, functions
+from ..tile import program as tp
+from ..tile.program import Scalar, Symbol, program
+from . import functions
 from .array import NDArray, empty, from_numpy, full, make_view
+from .interop import numpy_mode as bridge
 from .layout import Shape, check_sizes
 
 PRECISION = {float16: 11, bfloat16: 8, float32: 24, float64: 53}  # bits of a number below 1

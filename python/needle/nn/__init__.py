@@ -1,4 +1,7 @@
-"""Networks: modules, and the layers made of them."""
+"""Networks: modules, and the layers made of them.
+
+Stands on: init, transforms.
+"""
 
 from typing import Any
 
@@ -25,12 +28,6 @@ from .activation import (
     Softplus as Softplus,
     Softsign as Softsign,
     Tanh as Tanh,
-)
-from .attention import (
-    AttentionLayer as AttentionLayer,
-    MultiHeadAttention as MultiHeadAttention,
-    Transformer as Transformer,
-    TransformerLayer as TransformerLayer,
 )
 from .container import (
     ModuleDict as ModuleDict,
@@ -104,7 +101,13 @@ from .pool import (
     ZeroPad2d as ZeroPad2d,
 )
 from .quantized import QuantizedLinear as QuantizedLinear, quantize as quantize
-from .recurrent import (
+from .sequence.attention import (
+    AttentionLayer as AttentionLayer,
+    MultiHeadAttention as MultiHeadAttention,
+    Transformer as Transformer,
+    TransformerLayer as TransformerLayer,
+)
+from .sequence.recurrent import (
     GRU as GRU,
     LSTM as LSTM,
     RNN as RNN,
@@ -112,9 +115,7 @@ from .recurrent import (
     LSTMCell as LSTMCell,
     RNNCell as RNNCell,
 )
-from .state import LoadReport as LoadReport
-from .summary import Summary as Summary
-from .transformer import (
+from .sequence.transformer import (
     MultiheadAttention as MultiheadAttention,
     RotaryEmbedding as RotaryEmbedding,
     TransformerDecoder as TransformerDecoder,
@@ -122,6 +123,8 @@ from .transformer import (
     TransformerEncoder as TransformerEncoder,
     TransformerEncoderLayer as TransformerEncoderLayer,
 )
+from .state import LoadReport as LoadReport
+from .summary import Summary as Summary
 
 
 def __getattr__(name: str) -> Any:

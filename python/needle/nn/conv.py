@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from .. import init
 from ..autograd import Tensor
-from ..ops.conv import Sizes, conv, make_window, per_axis
+from ..ops.network.conv import Sizes, conv, make_window, per_axis
 from . import functional as F
 from .module import Module, Parameter
 

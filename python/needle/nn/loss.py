@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..autograd import Tensor
-from ..ops.loss import mean_cross_entropy
+from ..ops.network.loss import mean_cross_entropy
 from . import functional as F
 from .module import Module
 

@@ -15,7 +15,7 @@ from ..autograd import HookHandle, Tensor, clear_gradients
 from ..backend import device_named
 from ..dtype import dtype_of
 from ..facts import Noted
-from ..ops.movement import is_dtype
+from ..ops.shape.movement import is_dtype
 from .state import (
     LoadReport,
     StateEntry,

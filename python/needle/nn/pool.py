@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from .. import ops
 from ..autograd import Tensor
-from ..ops.conv import Sizes
+from ..ops.network.conv import Sizes
 from . import functional as F
 from .module import Module
 

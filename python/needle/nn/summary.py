@@ -9,12 +9,12 @@ from typing import Any
 
 from .. import init
 from ..autograd import Observer, Op, Tensor, TensorTuple, Value
+from ..autograd.grad_mode import no_grad
+from ..autograd.graph import observers
 from ..dtype import dtype_of
-from ..grad_mode import no_grad
-from ..graph import observers
 from ..ops import MatMul, TupleGetItem
-from ..ops.attention import Attention
-from ..ops.conv import Conv, ConvByData
+from ..ops.network.attention import Attention
+from ..ops.network.conv import Conv, ConvByData
 from .module import Module, Parameter
 
 Shape = tuple[int, ...]

@@ -19,9 +19,9 @@ from .conv import Conv
 from .linear import Linear
 from .module import Module
 from .norm import _ChannelNorm
-from .recurrent import _Cell, _Recurrent
+from .sequence.recurrent import _Cell, _Recurrent
+from .sequence.transformer import MultiheadAttention
 from .state import Move, StateEntry, unchanged
-from .transformer import MultiheadAttention
 
 
 def _transposed(x: Tensor) -> Tensor:

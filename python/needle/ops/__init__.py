@@ -1,4 +1,7 @@
-"""Mathematics: every operator with its gradient, and the table that gives Tensor its methods."""
+"""Mathematics: every operator with its gradient, and the table that gives Tensor its methods.
+
+Stands on: autograd.
+"""
 
 import builtins
 from typing import TYPE_CHECKING
@@ -72,17 +75,11 @@ from .compare import (
     right_shift as right_shift,
     where as where,
 )
-from .conv import (
-    Conv as Conv,
-    ConvByData as ConvByData,
-    ConvByWeight as ConvByWeight,
-    Fold as Fold,
-    Unfold as Unfold,
-    conv as conv,
-    conv_channels_last as conv_channels_last,
-    conv_transpose_channels_last as conv_transpose_channels_last,
-    fold as fold,
-    unfold as unfold,
+from .cumulative import (
+    CumProd as CumProd,
+    CumSum as CumSum,
+    cumprod as cumprod,
+    cumsum as cumsum,
 )
 from .einsum import einsum as einsum
 from .elementwise import (
@@ -91,7 +88,7 @@ from .elementwise import (
     WithScalar as WithScalar,
     astype as astype,
 )
-from .indexing import (
+from .index.indexing import (
     AddAt as AddAt,
     AlongIntoZeros as AlongIntoZeros,
     Gather as Gather,
@@ -110,64 +107,7 @@ from .indexing import (
     take as take,
     take_along_axis as take_along_axis,
 )
-from .joining import (
-    Concatenate as Concatenate,
-    Crop as Crop,
-    Dilate as Dilate,
-    Pad as Pad,
-    Split as Split,
-    SplitAt as SplitAt,
-    Stack as Stack,
-    UnDilate as UnDilate,
-    array_split as array_split,
-    chunk as chunk,
-    concatenate as concatenate,
-    crop as crop,
-    dilate as dilate,
-    pad as pad,
-    repeat as repeat,
-    roll as roll,
-    split as split,
-    stack as stack,
-    tile as tile,
-    undilate as undilate,
-)
-from .matmul import (
-    MatMul as MatMul,
-    dot as dot,
-    matmul as matmul,
-    outer as outer,
-)
-from .movement import (
-    BroadcastTo as BroadcastTo,
-    Clone as Clone,
-    Diagonal as Diagonal,
-    Flip as Flip,
-    OnDiagonal as OnDiagonal,
-    Permute as Permute,
-    Reshape as Reshape,
-    ToDevice as ToDevice,
-    Transpose as Transpose,
-    Triangle as Triangle,
-    broadcast_to as broadcast_to,
-    clone as clone,
-    diagonal as diagonal,
-    expand_dims as expand_dims,
-    flatten as flatten,
-    flip as flip,
-    meshgrid as meshgrid,
-    permute as permute,
-    reshape as reshape,
-    squeeze as squeeze,
-    swapaxes as swapaxes,
-    to as to,
-    transpose as transpose,
-    tril as tril,
-    triu as triu,
-    unsqueeze as unsqueeze,
-)
-from .operators import install as _install
-from .order import (
+from .index.sorting import (
     ArgSort as ArgSort,
     SearchSorted as SearchSorted,
     argsort as argsort,
@@ -177,7 +117,25 @@ from .order import (
     topk as topk,
     unique as unique,
 )
-from .pool import (
+from .matmul import (
+    MatMul as MatMul,
+    dot as dot,
+    matmul as matmul,
+    outer as outer,
+)
+from .network.conv import (
+    Conv as Conv,
+    ConvByData as ConvByData,
+    ConvByWeight as ConvByWeight,
+    Fold as Fold,
+    Unfold as Unfold,
+    conv as conv,
+    conv_channels_last as conv_channels_last,
+    conv_transpose_channels_last as conv_transpose_channels_last,
+    fold as fold,
+    unfold as unfold,
+)
+from .network.pool import (
     LargestPosition as LargestPosition,
     MaxPool as MaxPool,
     PickLargest as PickLargest,
@@ -188,6 +146,16 @@ from .pool import (
     global_avg_pool as global_avg_pool,
     global_max_pool as global_max_pool,
     max_pool as max_pool,
+)
+from .network.resize import interpolate as interpolate
+from .network.softmax import (
+    LogSoftmax as LogSoftmax,
+    LogSumExp as LogSumExp,
+    Normalizer as Normalizer,
+    Softmax as Softmax,
+    logsoftmax as logsoftmax,
+    logsumexp as logsumexp,
+    softmax as softmax,
 )
 from .reduce import (
     AllOf as AllOf,
@@ -216,22 +184,57 @@ from .reduce import (
     summation as summation,
     var as var,
 )
-from .resize import interpolate as interpolate
-from .running import (
-    CumProd as CumProd,
-    CumSum as CumSum,
-    cumprod as cumprod,
-    cumsum as cumsum,
+from .shape.concat import (
+    Concatenate as Concatenate,
+    Crop as Crop,
+    Dilate as Dilate,
+    Pad as Pad,
+    Split as Split,
+    SplitAt as SplitAt,
+    Stack as Stack,
+    UnDilate as UnDilate,
+    array_split as array_split,
+    chunk as chunk,
+    concatenate as concatenate,
+    crop as crop,
+    dilate as dilate,
+    pad as pad,
+    repeat as repeat,
+    roll as roll,
+    split as split,
+    stack as stack,
+    tile as tile,
+    undilate as undilate,
 )
-from .softmax import (
-    LogSoftmax as LogSoftmax,
-    LogSumExp as LogSumExp,
-    Normalizer as Normalizer,
-    Softmax as Softmax,
-    logsoftmax as logsoftmax,
-    logsumexp as logsumexp,
-    softmax as softmax,
+from .shape.movement import (
+    BroadcastTo as BroadcastTo,
+    Clone as Clone,
+    Diagonal as Diagonal,
+    Flip as Flip,
+    OnDiagonal as OnDiagonal,
+    Permute as Permute,
+    Reshape as Reshape,
+    ToDevice as ToDevice,
+    Transpose as Transpose,
+    Triangle as Triangle,
+    broadcast_to as broadcast_to,
+    clone as clone,
+    diagonal as diagonal,
+    expand_dims as expand_dims,
+    flatten as flatten,
+    flip as flip,
+    meshgrid as meshgrid,
+    permute as permute,
+    reshape as reshape,
+    squeeze as squeeze,
+    swapaxes as swapaxes,
+    to as to,
+    transpose as transpose,
+    tril as tril,
+    triu as triu,
+    unsqueeze as unsqueeze,
 )
+from .tensor_table import install as _install
 from .torch_math import (
     addcdiv as addcdiv,
     addcmul as addcmul,

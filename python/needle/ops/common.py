@@ -15,7 +15,7 @@ from ..autograd import Tensor, TensorOp
 from ..dtype import Scalar as Scalar, dtype_of, promote_scalar
 from ..ndarray import functions as F
 from ..ndarray.array import NDArray, as_scalar, from_numpy
-from ..ndarray.bounds import saying
+from ..ndarray.index.errors import saying
 from ..ndarray.random import recording
 
 P = ParamSpec("P")

@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any, ClassVar, Protocol, overload
 
 from ..autograd import Tensor, TensorOp
-from ..backend import program as tp
-from ..backend.program import Program, Symbol, program
 from ..dtype import dtype_of
 from ..ndarray import functions as F
+from ..tile import program as tp
+from ..tile.program import Program, Symbol, program
 from .common import Scalar, check_tensor, constant, fit, is_scalar, named, reporting_as
 from .elementwise import Elementwise, astype, pair
 from .fused import FusedOp

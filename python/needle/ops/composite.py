@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import Tensor
-from ..grad_mode import enable_grad, is_grad_enabled
-from ..graph import pull_back
+from ..autograd.grad_mode import enable_grad, is_grad_enabled
+from ..autograd.graph import pull_back
 from .common import stand_in
 
 

@@ -15,7 +15,7 @@ from ..autograd import Tensor
 from ..dtype import dtype_of, promote
 from .common import check_tensor
 from .elementwise import astype
-from .movement import reshape
+from .shape.movement import reshape
 
 Labels = tuple[Any, ...]  # letters, and negative numbers for the axes under "..."
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd import Op, Tensor, TensorOp, TensorTupleOp
-from ..grad_mode import enable_grad, is_grad_enabled
-from ..graph import pull_back
+from ..autograd.grad_mode import enable_grad, is_grad_enabled
+from ..autograd.graph import pull_back
 from .common import stand_in
 
 

@@ -10,7 +10,7 @@ from ..ndarray import functions as F
 from .arithmetic import multiply
 from .common import fit
 from .elementwise import pair
-from .movement import permute, reshape
+from .shape.movement import permute, reshape
 
 
 class MatMul(TensorOp):

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 from ..autograd import Tensor, TensorOp
-from ..backend import program as tp
-from ..backend.program import Symbol, program
 from ..dtype import DType, dtype_of, float64, widened
 from ..ndarray import functions as F, layout
+from ..tile import program as tp
+from ..tile.program import Symbol, program
 from .arithmetic import divide
 from .common import check_tensor, fit, named, one_of, reporting_as, zeros_like
 from .compare import equal, maximum, minimum, not_equal, where
+from .cumulative import cumprod, shifted
 from .elementwise import astype
-from .movement import inverse_order
-from .running import cumprod, shifted
+from .shape.movement import inverse_order
 
 Axes = int | Sequence[int] | None
 

@@ -11,10 +11,10 @@ from .arithmetic import multiply
 from .common import Scalar, check_tensor, constant, reporting_as, whole_number
 from .compare import clip
 from .elementwise import astype
-from .indexing import AlongIntoZeros
+from .index.indexing import AlongIntoZeros
 from .matmul import matmul
-from .movement import broadcast_to
 from .reduce import norm
+from .shape.movement import broadcast_to
 
 
 def reciprocal(x: Tensor) -> Tensor:

@@ -21,10 +21,11 @@ from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
 from .common import check_tensor, check_tensors, constant, named, reporting_as, whole_number
 from .elementwise import astype
-from .indexing import getitem, take
-from .joining import concatenate, repeat, split
+from .index.indexing import getitem, take
 from .matmul import matmul, outer
-from .movement import (
+from .network.softmax import logsoftmax
+from .shape.concat import concatenate, repeat, split
+from .shape.movement import (
     OnDiagonal,
     broadcast_to,
     clone,
@@ -35,7 +36,6 @@ from .movement import (
     swapaxes,
     to,
 )
-from .softmax import logsoftmax
 
 cat = concat = concatenate
 sub, mul, div, pow, neg = subtract, multiply, divide, power, negate

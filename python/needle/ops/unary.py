@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any, ClassVar
 
 from ..autograd import Tensor, TensorOp
-from ..backend import program as tp
-from ..backend.program import Program, Symbol, program
 from ..dtype import dtype_of, float64, floating, widened
 from ..ndarray import functions as F
+from ..tile import program as tp
+from ..tile.program import Program, Symbol, program
 from .common import FlatOp, check_tensor
 from .compare import greater, where
 from .elementwise import Elementwise

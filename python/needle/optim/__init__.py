@@ -1,9 +1,12 @@
-"""Optimizers, gradient clipping, learning-rate schedules and averaged weights."""
+"""Optimizers, gradient clipping, learning-rate schedules and averaged weights.
+
+Stands on: init, transforms.
+"""
 
 from typing import Any
 
 from ..absent import no_attribute
-from ..clipping import (
+from ..transforms.clipping import (
     clip_grad_norm_ as clip_grad_norm_,
     clip_grad_value_ as clip_grad_value_,
     total_norm as total_norm,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..autograd import Tensor, clear_gradients, enable_grad, no_grad
-from ..clipping import clip_grad_norm_
 from ..facts import changed, fact, undo_on_failure
+from ..transforms.clipping import clip_grad_norm_
 from .group import ParamGroup
 from .rule import can_run, rule_program, run_rule
 

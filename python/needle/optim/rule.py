@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import Tensor
-from ..backend.instructions import FULL, SCALAR
-from ..backend.program import Program, Symbol, computed_like, trace
 from ..ndarray import layout
 from ..ndarray.array import NDArray, empty_like, strides_like
+from ..tile.ir import FULL, SCALAR
+from ..tile.program import Program, Symbol, computed_like, trace
 
 Update = Callable[[Symbol, Symbol, dict[str, Any], list[Symbol]], Symbol]
 

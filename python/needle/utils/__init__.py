@@ -1,3 +1,7 @@
-"""PyTorch's paths: `utils.data` is `needle.data`, `utils.checkpoint` has `checkpoint`."""
+"""PyTorch's paths: `utils.data` is `needle.data`, `utils.checkpoint` has `checkpoint`.
 
-from .. import data as data, recompute as checkpoint  # noqa: F401
+Stands on: data, transforms.
+"""
+
+from .. import data as data
+from ..transforms import checkpoint as checkpoint

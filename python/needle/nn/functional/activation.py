@@ -9,14 +9,14 @@ from typing import Any
 
 from ...autograd import Tensor
 from ...ops import chunk, logsoftmax, sigmoid, softmax as _softmax, tanh, where
-from ...ops.activation import (
+from ...ops.common import check_tensor
+from ...ops.network.activation import (
     elu as _elu,
     gelu as gelu,
     leaky_relu as _leaky_relu,
     silu as _silu,
     softplus as softplus,
 )
-from ...ops.common import check_tensor
 
 SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al., 2017
 SELU_SCALE = 1.0507009873554804934193349852946

@@ -7,7 +7,7 @@ import math
 from ...autograd import Tensor
 from ...dtype import dtype_of
 from ...ops import concatenate, stack
-from ...ops.attention import attention, attention_by_definition
+from ...ops.network.attention import attention, attention_by_definition
 from .linear import dropout
 
 

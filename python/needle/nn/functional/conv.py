@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 
 from ... import ops
 from ...autograd import Tensor
-from ...ops.conv import Sizes, conv_channels_last, conv_transpose_channels_last
-from ...ops.pool import channels_first, channels_last
+from ...ops.network.conv import Sizes, conv_channels_last, conv_transpose_channels_last
+from ...ops.network.pool import channels_first, channels_last
 
 T = TypeVar("T")
 AXES = {1: "length", 2: "height, width", 3: "depth, height, width"}

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ... import init
 from ...autograd import Tensor
 from ...backend.protocol import Outside
-from ...ndarray.bounds import saying, wrong_id
+from ...ndarray.index.errors import saying, wrong_id
 from ...ops import where
-from ...ops.dropout import drop
-from ...ops.indexing import FromZero, ids_of
+from ...ops.index.indexing import FromZero, ids_of
+from ...ops.network.dropout import drop
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

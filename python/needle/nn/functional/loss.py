@@ -7,12 +7,12 @@ import math
 from ...autograd import Tensor
 from ...backend.protocol import Outside
 from ...dtype import DType, dtype_of, promote, widened
-from ...ndarray.bounds import saying, wrong_id
+from ...ndarray.index.errors import saying, wrong_id
 from ...ndarray.layout import broadcast_shapes
 from ...ops import gather, logsoftmax, minimum, norm, where
-from ...ops.activation import softplus
-from ...ops.indexing import FromZero, ids_of
-from ...ops.loss import binary_cross_entropy_of, cross_entropy_of_ids, mean_cross_entropy
+from ...ops.index.indexing import FromZero, ids_of
+from ...ops.network.activation import softplus
+from ...ops.network.loss import binary_cross_entropy_of, cross_entropy_of_ids, mean_cross_entropy
 from ...ops.reduce import averaged
 
 REDUCTIONS = ("mean", "sum", "none")

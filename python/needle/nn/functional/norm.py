@@ -10,10 +10,10 @@ import numpy as np
 from ...autograd import Tensor
 from ...dtype import bfloat16, dtype_of, float32, float64
 from ...ops import norm
-from ...ops.batch_norm import batch_norm as norm_of_batch
-from ...ops.group_norm import group_norm as norm_of_groups
+from ...ops.normalization.batch_norm import batch_norm as norm_of_batch
+from ...ops.normalization.group_norm import group_norm as norm_of_groups
+from ...ops.normalization.layer_norm import affine_norm, apply_affine, standardize
 from ...ops.reduce import accumulator, averaged
-from ...ops.standardize import affine_norm, apply_affine, standardize
 
 
 def layer_norm(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...autograd import Tensor
 from ...dtype import dtype_of
-from ...ops.joining import pad, stack
+from ...ops.shape.concat import pad, stack
 
 
 def pad_sequence(

@@ -1,0 +1,260 @@
+// NodeBase, under Value, with its fields in C, and what every operation does with them: making a
+// node from Python code takes four times as long.
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "types.h"
+
+namespace needle {
+namespace {
+
+PyTypeObject* node_type;
+long long last_stamp = 0;
+long long live_nodes = 0;
+PyObject* watcher = nullptr;  // called with every new node, if there is one
+
+// All of these are guarded by the interpreter's lock.
+void set_fields(NodeFields* node, PyObject* const* fields) {
+  if (node->stamp == 0) ++live_nodes;
+  node->stamp = ++last_stamp;
+  Py_XSETREF(node->op, Py_NewRef(fields[0]));
+  Py_XSETREF(node->inputs, Py_NewRef(fields[1]));
+  Py_XSETREF(node->cached_data, Py_NewRef(fields[2]));
+  Py_XSETREF(node->requires_grad, Py_NewRef(fields[3]));
+  Py_XSETREF(node->grad, Py_NewRef(Py_None));
+  if (watcher != nullptr) [[unlikely]] {
+    const nb::object callback = nb::borrow(watcher);  // it may stop watching
+    callback(nb::handle(reinterpret_cast<PyObject*>(node)));
+  }
+}
+
+int clear_node(PyObject* self) {
+  auto* const node = reinterpret_cast<NodeFields*>(self);
+  Py_CLEAR(node->op);
+  Py_CLEAR(node->inputs);
+  Py_CLEAR(node->cached_data);
+  Py_CLEAR(node->requires_grad);
+  Py_CLEAR(node->grad);
+  return 0;
+}
+
+int traverse_node(PyObject* self, visitproc visit, void* arg) {
+  auto* const node = reinterpret_cast<NodeFields*>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(node->op);
+  Py_VISIT(node->inputs);
+  Py_VISIT(node->cached_data);
+  Py_VISIT(node->grad);
+  return 0;
+}
+
+void free_node(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  auto* const node = reinterpret_cast<NodeFields*>(self);
+  if (node->stamp != 0) --live_nodes;
+  clear_node(self);
+  free_object(self);
+}
+
+// make_node(cls, op, inputs, cached_data, requires_grad)
+PyObject* make_node(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([=] {
+    check_call(arguments, count, 5, node_type, "make_node");
+    nb::object node = nb::steal(allocate(arguments[0]));
+    set_fields(reinterpret_cast<NodeFields*>(node.ptr()), arguments + 1);
+    return node.release().ptr();
+  });
+}
+
+// self._init(op, inputs, cached_data, requires_grad)
+PyObject* init_node(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([=]() -> PyObject* {
+    if (count != 4) raise_type({"_init", nullptr}, "expected 4 fields, got %zd", count);
+    set_fields(reinterpret_cast<NodeFields*>(self), arguments);
+    Py_RETURN_NONE;
+  });
+}
+
+// Operators ---------------------------------------------------------------------------------------
+
+thread_local bool grad_enabled = true;
+
+PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(grad_enabled); }
+
+// Gives what was set before.
+PyObject* set_grad_enabled(PyObject*, PyObject* enabled) {
+  const int wanted = PyObject_IsTrue(enabled);
+  if (wanted < 0) return nullptr;
+  return PyBool_FromLong(std::exchange(grad_enabled, wanted != 0));
+}
+
+const char* class_name(PyObject* object) {
+  const char* const name = Py_TYPE(object)->tp_name;  // of classes in C, with the module
+  const char* const dot = std::strrchr(name, '.');
+  return dot == nullptr ? name : dot + 1;
+}
+
+// The data of an operator's input, computed now if it is pending (lazy mode).
+nb::object data_of(nb::handle input) {
+  static PyObject* const field = PyUnicode_InternFromString("cached_data");
+  static PyObject* const method = PyUnicode_InternFromString("realize_cached_data");
+  // Where nodes are watched, a function is traced, which has a property in the field's place.
+  PyObject* const own = node_fields(input)->cached_data;
+  nb::object data = watcher == nullptr && own != nullptr
+                        ? nb::borrow(own)
+                        : checked(PyObject_GetAttr(input.ptr(), field));
+  return data.is_none() ? checked(PyObject_CallMethodNoArgs(input.ptr(), method)) : data;
+}
+
+// Raises if op.compute gave no array, for a call (op, arrays). With NEEDLE_BACKEND=np, arrays are
+// NumPy's.
+void check_result(PyObject* op, PyObject* call, nb::handle data) {
+  const bool has_arrays =
+      PyTuple_GET_SIZE(call) > 1 && array_fields(PyTuple_GET_ITEM(call, 1)) != nullptr;
+  const bool is_array = array_fields(data) != nullptr || PyTuple_Check(data.ptr());
+  if (!data.is_none() && (is_array || !has_arrays)) return;
+  const std::string site = std::string(class_name(op)) + ".compute";
+  if (data.is_none()) raise_type({site.c_str(), nullptr}, "expected an array, got None.");
+  raise_type({site.c_str(), nullptr}, "expected an NDArray, got %s; make one, NDArray(result).",
+             class_name(data.ptr()));
+}
+
+// What op.compute gives for the inputs' arrays; `tracked` says if one of them requires a gradient.
+nb::object compute(PyObject* op, PyObject* inputs, bool& tracked) {
+  static PyObject* const name = PyUnicode_InternFromString("compute");
+  const Py_ssize_t count = PyTuple_GET_SIZE(inputs);
+  const nb::object call = checked(PyTuple_New(count + 1));  // op, arrays
+  PyTuple_SET_ITEM(call.ptr(), 0, Py_NewRef(op));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    const nb::handle input = PyTuple_GET_ITEM(inputs, i);
+    const NodeFields* const node = node_fields(input);
+    if (node == nullptr || node->requires_grad == nullptr) {
+      raise_type({class_name(op), nullptr},
+                 "expected Tensors, got %s as input %zd; wrap it with needle.Tensor(...).",
+                 class_name(input.ptr()), i);
+    }
+    tracked |= is_true(node->requires_grad);
+    PyTuple_SET_ITEM(call.ptr(), i + 1, data_of(input).release().ptr());
+  }
+  PyObject* const* const arguments = &PyTuple_GET_ITEM(call.ptr(), 0);
+  nb::object data =
+      checked(PyObject_VectorcallMethod(name, arguments, static_cast<size_t>(count) + 1, nullptr));
+  check_result(op, call.ptr(), data);
+  return data;
+}
+
+// apply(cls, op, inputs): the value of op(*inputs), a node of the class. It keeps op and inputs if
+// a gradient may be asked for.
+PyObject* apply(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([=] {
+    static PyObject* const name = PyUnicode_InternFromString("differentiable");
+    check_call(arguments, count, 3, node_type, "apply");
+    PyObject* const op = arguments[1];
+    const nb::object inputs = checked(PySequence_Tuple(arguments[2]));  // which nothing can change
+    bool tracked = false;
+    const nb::object data = compute(op, inputs.ptr(), tracked);
+    tracked = tracked && grad_enabled && is_true(checked(PyObject_GetAttr(op, name)).ptr());
+    nb::object node = nb::steal(allocate(arguments[0]));
+    const nb::object none = tracked ? nb::object() : checked(PyList_New(0));
+    PyObject* const fields[] = {tracked ? op : Py_None, tracked ? arguments[2] : none.ptr(),
+                                data.ptr(), tracked ? Py_True : Py_False};
+    set_fields(reinterpret_cast<NodeFields*>(node.ptr()), fields);
+    return node.release().ptr();
+  });
+}
+
+// Facts -------------------------------------------------------------------------------------------
+
+// node.shape and node.dtype: the data's own, or in lazy mode those of what stands for it.
+PyObject* get_fact(PyObject* self, PyObject* ArrayFields::* field, const char* name) {
+  PyObject* const data = reinterpret_cast<NodeFields*>(self)->cached_data;
+  if (data != nullptr && data != Py_None) {
+    const ArrayFields* const array = array_fields(data);
+    if (array != nullptr && array->*field != nullptr) return Py_NewRef(array->*field);
+    return PyObject_GetAttrString(data, name);
+  }
+  PyObject* const stand_in = PyObject_CallMethod(self, "_shape_data", nullptr);
+  if (stand_in == nullptr) return nullptr;
+  PyObject* const fact = PyObject_GetAttrString(stand_in, name);
+  Py_DECREF(stand_in);
+  return fact;
+}
+
+PyObject* get_shape(PyObject* self, void*) { return get_fact(self, &ArrayFields::shape, "shape"); }
+PyObject* get_dtype(PyObject* self, void*) { return get_fact(self, &ArrayFields::dtype, "dtype"); }
+
+PyObject* watch_nodes(PyObject*, PyObject* callback) {
+  Py_XSETREF(watcher, callback == Py_None ? nullptr : Py_NewRef(callback));
+  Py_RETURN_NONE;
+}
+
+PyObject* next_stamp(PyObject*, PyObject*) { return PyLong_FromLongLong(++last_stamp); }
+// note_replaced(nodes): the nodes are given other data now.
+PyObject* note_replaced(PyObject*, PyObject* nodes) {
+  return guarded([=]() -> PyObject* {
+    if (!PyList_Check(nodes)) raise_type({"note_replaced", nullptr}, "expected a list");
+    ++last_stamp;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes); ++i) {
+      NodeFields* const node = node_fields(PyList_GET_ITEM(nodes, i));
+      if (node == nullptr) raise_type({"note_replaced", nullptr}, "expected tensors");
+      node->replaced = last_stamp;
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* count_nodes(PyObject*, PyObject*) { return PyLong_FromLongLong(live_nodes); }
+
+PyTypeObject* make_node_type(nb::handle base) {
+  static PyMemberDef members[] = {
+      {"op", T_OBJECT_EX, offsetof(NodeFields, op), 0, nullptr},
+      {"inputs", T_OBJECT_EX, offsetof(NodeFields, inputs), 0, nullptr},
+      {"cached_data", T_OBJECT_EX, offsetof(NodeFields, cached_data), 0, nullptr},
+      {"requires_grad", T_OBJECT_EX, offsetof(NodeFields, requires_grad), 0, nullptr},
+      {"grad", T_OBJECT_EX, offsetof(NodeFields, grad), 0, nullptr},
+      {"_stamp", T_LONGLONG, offsetof(NodeFields, stamp), 0, nullptr},
+      {"_replaced", T_LONGLONG, offsetof(NodeFields, replaced), 0, nullptr},
+      {}};
+  static PyGetSetDef facts[] = {{"shape", get_shape, nullptr, nullptr, nullptr},
+                                {"dtype", get_dtype, nullptr, nullptr, nullptr},
+                                {}};
+  static PyMethodDef methods[] = {fast_method("_init", init_node), {}};
+  static PyType_Slot slots[] = {
+      {Py_tp_doc, const_cast<char*>("The fields of a value in the graph.")},
+      {Py_tp_members, members},
+      {Py_tp_getset, facts},
+      {Py_tp_methods, methods},
+      {Py_tp_dealloc, reinterpret_cast<void*>(free_node)},
+      {Py_tp_traverse, reinterpret_cast<void*>(traverse_node)},
+      {Py_tp_clear, reinterpret_cast<void*>(clear_node)},
+      {0, nullptr}};
+  static PyType_Spec spec = {"needle._native.NodeBase", sizeof(NodeFields), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+  return make_type(spec, base);
+}
+
+}  // namespace
+
+NodeFields* node_fields(nb::handle object) {
+  return PyObject_TypeCheck(object.ptr(), node_type) ? reinterpret_cast<NodeFields*>(object.ptr())
+                                                     : nullptr;
+}
+
+void bind_nodes(nb::module_& m) {
+  node_type = make_node_type(m.attr("BufferExporter"));
+  m.attr("NodeBase") = nb::borrow(reinterpret_cast<PyObject*>(node_type));
+  static PyMethodDef functions[] = {
+      fast_method("make_node", make_node),
+      fast_method("apply", apply),
+      {"next_stamp", next_stamp, METH_NOARGS, nullptr},
+      {"note_replaced", note_replaced, METH_O, nullptr},
+      {"count_nodes", count_nodes, METH_NOARGS, nullptr},
+      {"watch_nodes", watch_nodes, METH_O, nullptr},
+      {"set_grad_enabled", set_grad_enabled, METH_O, nullptr},
+      {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Do operators record what they do?"},
+      {}};
+  if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
+}
+
+}  // namespace needle

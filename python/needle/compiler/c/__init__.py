@@ -1,0 +1,1 @@
+"""Programs as C: kernels that replace tile programs, and whole programs as files."""

@@ -1,0 +1,146 @@
+"""The space that a rendered program runs over: rows of elements, where operands have them, and how
+its function is called."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ...ndarray.layout import Shape, broadcast_shapes, effective_strides
+from ...tile.ir import TypedProgram
+
+GRAIN = 32768  # elements in one piece of the thread pool's work
+# With column sums, as in the native machine: elements in a piece, and how many pieces there are.
+COLUMN_GRAIN, MOST_PIECES = 16384, 32
+LINE_ROWS = 16  # rows that the native machine takes at once where they lie side by side in memory
+
+
+class NotRendered(Exception):
+    """A program that has no C form here; the message says why."""
+
+
+class Steps(NamedTuple):
+    """How an operand moves, in elements: from row to row, and along a row."""
+
+    outer: Shape
+    inner: Shape
+
+
+@dataclass(frozen=True)
+class Space:
+    """Rows of elements, and how each operand lies there (outputs first).
+
+    Without inner axes a row is one element, and the outer axis is the elements' own.
+    """
+
+    outer: Shape
+    inner: Shape
+    steps: tuple[Steps, ...]
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.outer)
+
+    @property
+    def length(self) -> int:
+        return math.prod(self.inner)
+
+    @property
+    def is_flat(self) -> bool:
+        return not self.inner
+
+    @property
+    def is_transposed(self) -> bool:
+        """Are the elements of an operand's rows further apart than its rows?"""
+        return any(
+            0 < abs(row) < abs(col)
+            for steps in self.steps
+            for row in steps.outer
+            for col in steps.inner
+        )
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A C function void name(void *const *at, i64 begin, i64 end, f64 *totals), for rows or (in a
+    flat space) elements begin to end; `at` has the operands' memory, outputs first, and then the
+    function that draws random numbers.
+
+    With `columns` > 0, `totals` has so many sums, which start at zero; when all rows are done,
+    name_finish(at, totals) stores them.
+    """
+
+    name: str
+    source: str
+    space: Space
+    columns: int
+    tile: int  # rows whose columns are added up together
+    block: int  # elements of a row that are added up together; 0 if rows are not reduced
+
+    @property
+    def keeps_bits(self) -> bool:
+        """Does it add up in the order of the native machine?"""
+        space = self.space
+        if space.is_transposed and 0 < self.block < space.length * LINE_ROWS:
+            return False
+        is_even = len(space.outer) <= 1 and all({0, 1} >= set(s.inner) for s in space.steps)
+        return len(space.inner) <= 1 and (is_even or not self.columns)
+
+    @property
+    def grain(self) -> int:
+        """Rows in one piece of the thread pool's work."""
+        length, tile = self.space.length, self.tile
+        if not self.columns:
+            return max(1, GRAIN // length)
+        tiles = -(-self.space.rows // tile)
+        return tile * max(1, COLUMN_GRAIN // (tile * length), -(-tiles // MOST_PIECES))
+
+
+def space_of(typed: TypedProgram, outs: Sequence[Any], ins: Sequence[Any], inner: int) -> Space:
+    """The space of a call. Operands have a shape and strides, as in `Backend.run`."""
+    operands = (*outs, *ins)
+    shape = broadcast_shapes("run", *(x.shape for x in operands))
+    if 0 in shape:
+        raise NotRendered("it has no elements")
+    strides = [_spread(x, shape) for x in operands]
+    if typed.is_elementwise:
+        axes = list(range(len(shape)))
+        if not typed.is_random:  # whose numbers follow C order
+            axes.sort(key=lambda d: -abs(strides[0][d]))
+        sizes, steps = _merged([shape[d] for d in axes], [[s[d] for d in axes] for s in strides])
+        if len(sizes) <= 1:
+            return Space(sizes or (1,), (), tuple(Steps(s or (0,), ()) for s in steps))
+        return Space(sizes[:-1], sizes[-1:], tuple(Steps(s[:-1], s[-1:]) for s in steps))
+    cut = len(shape) - inner
+    outer, over = _merged(shape[:cut], [s[:cut] for s in strides])
+    rest, along = _merged(shape[cut:], [s[cut:] for s in strides])
+    if not rest:
+        rest, along = (1,), [(0,) for _ in operands]
+    return Space(outer, rest, tuple(map(Steps, over, along)))
+
+
+def _spread(x: Any, shape: Shape) -> list[int]:
+    """The strides of an operand that is broadcast to a shape."""
+    missing = len(shape) - len(x.shape)
+    return [0] * missing + [*effective_strides(x.shape, x.strides)]
+
+
+def _merged(shape: Sequence[int], strides: Sequence[Any]) -> tuple[Shape, list[Shape]]:
+    """Fewer axes with the same elements in the same order: those of size 1 go, and two become one
+    where all operands walk through both as through one."""
+    sizes: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for d, n in enumerate(shape):
+        if n == 1:
+            continue
+        if sizes and all(own[-1] == s[d] * n for own, s in zip(steps, strides, strict=True)):
+            sizes[-1] *= n
+            for own, s in zip(steps, strides, strict=True):
+                own[-1] = s[d]
+        else:
+            sizes.append(n)
+            for own, s in zip(steps, strides, strict=True):
+                own.append(s[d])
+    return tuple(sizes), [tuple(s) for s in steps]

@@ -1,0 +1,1 @@
+"""Calls that pass elements to one another become one tile program."""

@@ -1,0 +1,1 @@
+"""The graph of a program: kernel calls on values, and their memory effects."""

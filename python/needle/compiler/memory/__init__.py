@@ -1,0 +1,1 @@
+"""Where values are stored: liveness, buffer reuse, in-place updates."""

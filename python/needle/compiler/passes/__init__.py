@@ -1,0 +1,1 @@
+"""Passes that make a graph smaller or cheaper before fusion."""

@@ -1,0 +1,1 @@
+"""A compiled program: all passes, then native calls over the memory of one call."""

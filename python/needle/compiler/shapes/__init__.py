@@ -1,0 +1,1 @@
+"""Programs for any size of an axis."""

@@ -1,0 +1,135 @@
+"""Breaks: operators of the user's whose `compute` needs elements, and so cannot be recorded.
+
+Such an operator runs as Python in the middle of the program. The call is a node like any other, and
+a warning says where it is when the function is traced. The shape of its result is found by calling
+`compute` once with ones.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...autograd import Op, Value
+from ...ndarray.array import NDArray, compact_view, full
+from ...system.user_code import user_place
+from ..errors import TraceError
+from ..ir.graph import Node, whole
+from .record import Handle, Recording
+
+PYTHON = "python"
+
+
+class Break:
+    """The call of an operator's compute, on real arrays."""
+
+    def __init__(self, op: Op):
+        self.op = op
+        self.name = type(op).__name__
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def run(self, outs: tuple[NDArray, ...], ins: tuple[NDArray, ...]) -> None:
+        """Compute, and copy the results into `outs`."""
+        found = type(self.op).compute(self.op, *ins)
+        for out, array in zip(outs, _listed(found), strict=True):
+            if array.shape != out.shape or array.dtype is not out.dtype:
+                raise TypeError(
+                    f"[{self.name}.compute] expected {out.dtype}{list(out.shape)}, as when it was "
+                    f"traced, got {array.dtype}{list(array.shape)}."
+                )
+            out.device.mod.copy(out, array)
+
+
+def _listed(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def launch(node: Node, array: Callable[[Any], Any]) -> None:
+    """Make the call on the CPU as a part of a native sequence."""
+    what, outs, ins = node.args
+    shapes = [(x.shape, x.dtype, node.device) for x in (*outs, *ins)]
+
+    def callback(handles: list[Any]) -> None:
+        arrays = [
+            compact_view(shape, dtype, device, handle)
+            for handle, (shape, dtype, device) in zip(handles, shapes, strict=True)
+        ]
+        inputs = tuple(a.copy() for a in arrays[len(outs) :])  # the operator may keep them
+        what.run(tuple(arrays[: len(outs)]), inputs)
+
+    node.device.mod.run_python(callback, tuple(map(array, outs)), tuple(map(array, ins)))
+
+
+# Tracing -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def breaking(recording: Recording) -> Iterator[None]:
+    """Within this context, this thread's operators from outside of the package may be breaks."""
+    real: Any = Value.__dict__["make_from_op"]
+    thread = threading.get_ident()
+
+    def make_from_op(cls: type[Value], op: Op, inputs: Any) -> Any:
+        make = real.__get__(None, cls)
+        is_users = type(op).__module__.split(".")[0] != "needle"
+        if not is_users or threading.get_ident() != thread or "compute" in vars(op):
+            return make(op, inputs)
+        vars(op)["compute"] = lambda *arrays: _compute(recording, op, arrays)
+        try:
+            return make(op, inputs)
+        finally:
+            del vars(op)["compute"]
+
+    setattr(Value, "make_from_op", classmethod(make_from_op))  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(Value, "make_from_op", real)  # noqa: B010
+
+
+def _compute(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> Any:
+    """The result of compute, recorded; a break if compute needs elements."""
+    calls = len(recording.graph.nodes)
+    try:
+        return type(op).compute(op, *arrays)
+    except TraceError:
+        del recording.graph.nodes[calls:]
+    made = _recorded(recording, op, arrays)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _recorded(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> list[NDArray]:
+    graph, what = recording.graph, Break(op)
+    source = user_place()
+    warnings.warn(
+        f"[jit] {what.name}.compute needs the elements of its inputs, so it runs as Python in the "
+        f"middle of the program ({source}).",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    ins = tuple(recording.in_c_order(a) for a in arrays)
+    device = arrays[0].device
+    outs, made = [], []
+    for example in _example(recording, op, arrays):
+        value = graph.new_value(example.size, example.dtype)
+        outs.append(whole(value, example.shape))
+        handle = Handle(value.size, value.dtype, value)
+        made.append(compact_view(example.shape, example.dtype, device, handle))
+    args = (what, tuple(outs), ins)
+    graph.nodes.append(Node(PYTHON, args, tuple(outs), device, source=source))
+    return made
+
+
+def _example(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> tuple[Any, ...]:
+    """The results of compute for inputs of ones, computed now."""
+    thread, recording.thread = recording.thread, -1  # nothing is recorded until it is reset
+    try:
+        ones = [full(a.shape, 1, a.dtype, a.device) for a in arrays]
+        return _listed(type(op).compute(op, *ones))
+    finally:
+        recording.thread = thread

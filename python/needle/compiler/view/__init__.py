@@ -1,0 +1,1 @@
+"""Looking at programs: text, times, and a page about them."""

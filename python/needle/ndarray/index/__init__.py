@@ -1,0 +1,1 @@
+"""NumPy's index expressions: parsing, reading and writing, errors."""

@@ -1,0 +1,56 @@
+"""The message of the error for an index out of range.
+
+A kernel raises it in terms of its operands. The functions that called the kernel, from the inside
+out, rewrite the message in their own terms (`saying`). A compiled program does the same later, when
+its kernels run, so the recorder keeps the functions that rewrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...backend.protocol import Outside
+from ..random import recording
+
+Words = Callable[[str, Outside], str]  # the new message, from the one so far and what was found
+NOT_WHOLE = 1 - (1 << 63)  # stands for a fraction among ids: it is out of every range
+
+
+class saying:
+    """Within this context, an index out of range is reported in these words: at once, or when a
+    kernel that is only recorded here runs later."""
+
+    __slots__ = ("_recorder", "_start", "_words")
+
+    def __init__(self, words: Words):
+        self._words = words
+
+    def __enter__(self) -> None:
+        self._recorder = recording.recorder
+        self._start = 0 if self._recorder is None else self._recorder.count_calls()
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if error is not None:
+            say(error, self._words)
+        elif self._recorder is not None:
+            self._recorder.note_words(self._start, self._words)
+
+
+def say(error: BaseException, *words: Words) -> bool:
+    """Rewrite an error in these words, one after another, if it is an index out of range."""
+    outside = getattr(error, "outside", None)
+    if outside is None:
+        return False
+    for each in words:
+        error.args = (each(str(error), outside),)
+    return True
+
+
+def wrong_id(outside: Outside) -> str:
+    """The id that was out of range. Ids do not count from the end, so that a negative id i became
+    the index i - n (`from_zero` in ops/index/indexing.py); this undoes it."""
+    value, size = outside.value, outside.size
+    if not 0 <= value < (1 << 63) - size:
+        value = (value + size + (1 << 63)) % (1 << 64) - (1 << 63)
+    return "a number that is not whole" if value == NOT_WHOLE else str(value)

@@ -1,0 +1,1 @@
+"""Arrays of NumPy and other libraries: taking them in, sharing memory, their functions."""

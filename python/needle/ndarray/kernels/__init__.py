@@ -1,0 +1,1 @@
+"""Kernels of networks on arrays: convolution, pooling, sequences, tile programs, C."""

@@ -1,0 +1,1 @@
+"""Layers over sequences: recurrent, attention, the Transformer."""

@@ -1,0 +1,433 @@
+"""Reading and writing parts of a tensor by NumPy's index expressions, or along one axis.
+
+An index expression is split in two: its arrays become inputs of the operator (without a gradient),
+the rest (ints, slices, `...`, `None`) is the operator's parameter, with ARRAY where an array goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...autograd import Tensor, TensorOp, after_write, before_write, is_grad_enabled
+from ...autograd.rebind import become
+from ...dtype import dtype_of
+from ...ndarray import functions as F, layout, versions as mutation
+from ...ndarray.array import NDArray
+from ...ndarray.index import gather as select
+from ...ndarray.index.errors import NOT_WHOLE
+from ...ndarray.layout import Shape
+from ...tile.program import Program, Symbol, equal as is_equal, program, where as choose
+from ..common import FlatOp, Scalar, check_tensor, constant, fit, one_of, reporting_as
+from ..compare import equal, where
+from ..elementwise import astype
+
+
+class _Array:
+    """The place of an index array."""
+
+    def __repr__(self) -> str:
+        return "ARRAY"
+
+
+ARRAY = _Array()
+PLAIN_BOUNDS = frozenset({int, type(None)})  # types of a slice's start, stop and step
+Index = tuple[Any, ...]
+
+
+def split_index(index: Any, x: Tensor) -> tuple[Index, list[Tensor]]:
+    """The template of an index expression, and its arrays as tensors."""
+    entries = index if isinstance(index, tuple) else (index,)
+    if all(map(_is_plain, entries)):
+        return entries, []
+    template: list[Any] = []
+    arrays: list[Tensor] = []
+    for entry in entries:
+        if isinstance(entry, (Tensor, NDArray)):
+            arrays.append(constant(entry, x))
+            template.append(ARRAY)
+        elif isinstance(entry, (list, tuple, range, np.ndarray)):
+            arrays.append(constant(select.index_array(entry), x))
+            template.append(ARRAY)
+        elif isinstance(entry, slice):
+            template.append(slice(*map(_bound, (entry.start, entry.stop, entry.step))))
+        else:
+            template.append(entry)
+    return tuple(template), arrays
+
+
+def _is_plain(entry: Any) -> bool:
+    """An int, `...`, None, or a slice of ints: most indices, which hold no tensors."""
+    if type(entry) is slice:
+        return PLAIN_BOUNDS.issuperset(map(type, (entry.start, entry.stop, entry.step)))
+    return type(entry) is int or entry is None or entry is Ellipsis
+
+
+def _bound(value: Any) -> Any:
+    """A slice's start, stop or step: plain, so that operators hold no tensors."""
+    return value.__index__() if isinstance(value, Tensor) else value
+
+
+def _filled(template: Index, arrays: Sequence[Any]) -> Index:
+    if not arrays:
+        return template
+    remaining = iter(arrays)
+    return tuple(next(remaining) if entry is ARRAY else entry for entry in template)
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+class GetItem(TensorOp):
+    """y = x[index];  the adjoint of x is zero but for adjoint[index] += g"""
+
+    def __init__(self, index: Index):
+        self.index = index
+
+    def compute(self, a: Any, *arrays: Any) -> Any:
+        return select.getitem(a, _filled(self.index, arrays))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, *arrays = node.inputs
+        into_x = IntoZeros(self.index, x.shape)(out_grad, *arrays)
+        return (into_x, *(None for _ in arrays))
+
+
+class IntoZeros(TensorOp):
+    """y = 0, y[index] += x: the adjoint of GetItem, and GetItem is its adjoint"""
+
+    def __init__(self, index: Index, shape: Shape):
+        self.index = index
+        self.shape = shape
+
+    def compute(self, a: Any, *arrays: Any) -> Any:
+        return select.into_zeros(self.shape, _filled(self.index, arrays), a)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        _, *arrays = node.inputs
+        return (GetItem(self.index)(out_grad, *arrays), *(None for _ in arrays))
+
+
+def getitem(x: Tensor, index: Any) -> Tensor:
+    """x[index] as in NumPy: a view of the data for ints, slices, `...` and None, else a copy."""
+    template, arrays = split_index(index, x)
+    return GetItem(template)(x, *arrays)
+
+
+def iterate(x: Tensor) -> Iterator[Tensor]:
+    """x[0], x[1], ... along the first axis."""
+    if x.ndim == 0:
+        raise TypeError("[iter] a 0-d tensor cannot be iterated over; use .item() for its value.")
+    return (getitem(x, i) for i in range(x.shape[0]))
+
+
+@reporting_as("take")
+def take(x: Tensor, index: Any, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+    """The elements (axis None: of the flattened tensor) or slices of x at the given positions."""
+    check_tensor("take", x)
+    axis = one_of("take", axis=axis, dim=dim)
+    # A number becomes an array, too: what is taken is a copy.
+    positions = np.asarray(index) if isinstance(index, int) else _positions(index)
+    if axis is None:
+        return getitem(x.reshape((-1,) if x.size else (0,)), positions)
+    axis = layout.normalize_axis(axis, x.ndim, "take")
+    return getitem(x, (*[slice(None)] * axis, positions))
+
+
+def ids_of(x: Tensor) -> Tensor:
+    """Ids, which may have come as floats, as int64; what is no whole number becomes NOT_WHOLE."""
+    ids = astype(x, "int64")
+    return where(equal(ids, x), ids, NOT_WHOLE) if dtype_of(x.dtype).is_floating else ids
+
+
+@cache
+def from_zero(size: int, ignored: int | None = None) -> Program:
+    """Ids as indices of an axis that do not count from its end: i - n for i < 0, and 0 for the
+    ignored one. `wrong_id` knows the way back."""
+
+    @program
+    def from_zero(ids: Symbol) -> Symbol:
+        found = choose(ids < 0, ids - size, ids)
+        return found if ignored is None else choose(is_equal(ids, ignored), 0, found)
+
+    return from_zero
+
+
+class FromZero(FlatOp):
+    """y = i, or i - n where i < 0"""
+
+    def __init__(self, size: int):
+        self.size = size
+
+    def compute(self, ids: Any) -> Any:
+        return F.run(from_zero(self.size), ids)
+
+
+def _positions(index: Any) -> Any:
+    """An index along one axis: numbers stay numbers, the rest are arrays."""
+    return index if isinstance(index, (Tensor, NDArray, int)) else np.asarray(index)
+
+
+# Writing ------------------------------------------------------------------------------------------
+
+
+class SetItem(TensorOp):
+    """y = x, y[index] = v;  x gets g but where v went, v gets g[index]"""
+
+    def __init__(self, index: Index):
+        self.index = index
+
+    def compute(self, a: Any, value: Any, *arrays: Any) -> Any:
+        out = F.copy(a)
+        select.setitem(out, _filled(self.index, arrays), value)
+        return out
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        _, value, *arrays = node.inputs
+        into_x = SetItem(self.index)(out_grad, constant(0, out_grad), *arrays)
+        into_value = None
+        if value.requires_grad:
+            into_value = GetItem(self.index)(out_grad, *arrays)
+            if arrays:  # where a position was written twice, the first value left no trace
+                stays = WrittenLast(self.index, out_grad.shape)(*arrays)
+                into_value = where(stays, into_value, 0)
+            missing = value.ndim - into_value.ndim  # leading axes of size 1
+            if missing > 0:
+                into_value = into_value.reshape((1,) * missing + into_value.shape)
+            into_value = fit(into_value, value)
+        return (into_x, into_value, *(None for _ in arrays))
+
+
+class WrittenLast(TensorOp):
+    """True where an element of y[index] = v stays, False where a later one overwrites it"""
+
+    differentiable = False
+
+    def __init__(self, index: Index, shape: Shape):
+        self.index = index
+        self.shape = shape
+
+    def compute(self, *arrays: Any) -> Any:
+        return select.written_last(self.shape, _filled(self.index, arrays), arrays[0])
+
+
+def setitem(x: Tensor, index: Any, value: Any) -> None:
+    """x[index] = value.
+
+    Written in place when no gradient flows through it: x is a leaf (or nothing is recorded) and
+    value needs none. Else x becomes a new value, of which both old x and value get gradients.
+    """
+    template, arrays = split_index(index, x)
+    if x.dtype == "bool" and isinstance(value, int):
+        value = bool(value)  # mask[i] = 1
+    has_history = x.requires_grad and not x.is_leaf()
+    if has_history or not (type(value) is float and dtype_of(x.dtype).is_floating):
+        value = constant(value, x, "setitem")
+        if is_grad_enabled() and (value.requires_grad or has_history):
+            _refuse_view(x)
+            return become(x, SetItem(template), value, *arrays)
+        value = value.realize_cached_data()
+    before_write()
+    data = writable("setitem", x)
+    filled = _filled(template, [i.realize_cached_data() for i in arrays])
+    select.setitem(data, filled, value)
+    after_write(x)
+
+
+def _refuse_view(x: Tensor) -> None:
+    """A recorded assignment makes a new value: it would not reach what x is a view of."""
+    data = x.realize_cached_data()
+    sources = (source.cached_data for source in x.inputs)
+    if mutation.is_part(data) or any(mutation.is_view(data, source) for source in sources):
+        raise ValueError(
+            f"[setitem] expected a tensor with its own memory, got a view {x.shape} of another, "
+            "which a recorded assignment would not change; assign to that one (y[1, 0] = v, not "
+            "y[1][0] = v), or to a copy (x = x.clone())."
+        )
+
+
+def writable(op: str, x: Tensor) -> Any:
+    """x's data, if every element has a place of its own."""
+    data = x.realize_cached_data()
+    if select.has_overlap(data):
+        raise ValueError(
+            f"[{op}] expected a tensor with its own memory, got a broadcast view {x.shape}; "
+            "copy it first (x = x.clone())."
+        )
+    return data
+
+
+class AddAt(TensorOp):
+    """y = x, y[index] += v, where repeated positions add up"""
+
+    def __init__(self, index: Index):
+        self.index = index
+
+    def compute(self, a: Any, value: Any, *arrays: Any) -> Any:
+        out = F.copy(a)
+        select.add_at(out, _filled(self.index, arrays), value)
+        return out
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        _, value, *arrays = node.inputs
+        into_value = fit(GetItem(self.index)(out_grad, *arrays), value)
+        return (out_grad, into_value, *(None for _ in arrays))
+
+
+@reporting_as("index_add")
+def index_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
+    """x with slice i of src added to slice index[i], along dim; repeated positions add up."""
+    dim = layout.normalize_axis(dim, check_tensor("index_add", x).ndim, "index_add")
+    template, arrays = split_index((*[slice(None)] * dim, _positions(index)), x)
+    return AddAt(template)(x, _addend("index_add", src, x), *arrays)
+
+
+def _addend(op: str, src: Any, x: Tensor) -> Tensor:
+    value = constant(src, x, op)
+    if dtype_of(value.dtype).is_floating and not dtype_of(x.dtype).is_floating:
+        raise TypeError(f"[{op}] cannot add {value.dtype} to {x.dtype}; cast one of them.")
+    return value
+
+
+# Along one axis -----------------------------------------------------------------------------------
+
+
+class Gather(TensorOp):
+    """y[i, j, k] = x[i, index[i, j, k], k]  (axis 1)"""
+
+    def __init__(self, axis: int):
+        self.axis = axis
+
+    def compute(self, a: Any, index: Any) -> Any:
+        return select.take_along(a, index, self.axis)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, index = node.inputs
+        return AlongIntoZeros(self.axis, x.shape)(out_grad, index), None
+
+
+class AlongIntoZeros(TensorOp):
+    """y = 0, y[i, index[i, j, k], k] += x[i, j, k]  (axis 1): the adjoint of Gather"""
+
+    def __init__(self, axis: int, shape: Shape):
+        self.axis = axis
+        self.shape = shape
+
+    def compute(self, a: Any, index: Any) -> Any:
+        return select.along_into_zeros(self.shape, index, self.axis, a)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return Gather(self.axis)(out_grad, node.inputs[1]), None
+
+
+def gather(x: Tensor, dim: int, index: Any) -> Tensor:
+    """out[i, j, k] = x[i, index[i, j, k], k] for dim 1; index may be smaller than x elsewhere."""
+    dim = layout.normalize_axis(dim, check_tensor("gather", x).ndim, "gather")
+    return Gather(dim)(x, _whole("gather", index, x))
+
+
+def take_along_axis(x: Tensor, index: Any, axis: int) -> Tensor:
+    """`gather` with NumPy's rule: x and index broadcast on all axes but this one."""
+    axis = layout.normalize_axis(axis, check_tensor("take_along_axis", x).ndim, "take_along_axis")
+    index = _whole("take_along_axis", index, x)
+    if index.ndim != x.ndim:
+        raise ValueError(
+            f"[take_along_axis] expected an index with {x.ndim} axes, got shape {index.shape}."
+        )
+    others = [tuple(1 if i == axis else n for i, n in enumerate(a.shape)) for a in (x, index)]
+    common = layout.broadcast_shapes("take_along_axis", *others)
+    x, index = (
+        a.broadcast_to((*common[:axis], a.shape[axis], *common[axis + 1 :])) for a in (x, index)
+    )
+    return Gather(axis)(x, index)
+
+
+def _whole(op: str, index: Any, x: Tensor) -> Tensor:
+    """An index along an axis as a tensor of integers."""
+    found = constant(index, x)
+    if not dtype_of(found.dtype).is_integer:
+        raise TypeError(f"[{op}] expected integer indices, got {found.dtype}.")
+    return found
+
+
+class ScatterAdd(TensorOp):
+    """y = x, y[i, index[i, j, k], k] += v[i, j, k]  (axis 1)"""
+
+    def __init__(self, axis: int):
+        self.axis = axis
+
+    def compute(self, a: Any, index: Any, value: Any) -> Any:
+        out = F.copy(a)
+        select.add_along(out, index, self.axis, value)
+        return out
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        _, index, value = node.inputs
+        return out_grad, None, fit(Gather(self.axis)(out_grad, index), value)
+
+
+def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
+    """x with src[i, j, k] added at [i, index[i, j, k], k] for dim 1; repeated positions add up."""
+    dim = layout.normalize_axis(dim, check_tensor("scatter_add", x).ndim, "scatter_add")
+    index = _whole("scatter_add", index, x)
+    value = _addend("scatter_add", src, x)
+    if value.ndim and value.shape != index.shape:
+        if value.ndim != index.ndim or any(map(int.__lt__, value.shape, index.shape)):
+            raise ValueError(
+                f"[scatter_add] expected src to be at least as large as the index, got shapes "
+                f"{value.shape} and {index.shape}."
+            )
+        value = getitem(value, tuple(slice(n) for n in index.shape))
+    return ScatterAdd(dim)(x, index, value)
+
+
+@reporting_as("scatter")
+def scatter(x: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = None) -> Tensor:
+    """x with src[i, j, k], or a number, at [i, index[i, j, k], k] for dim 1.
+
+    Of several for one position, the last one stays."""
+    axis = layout.normalize_axis(dim, check_tensor("scatter", x).ndim, "scatter")
+    index = _whole("scatter", index, x)
+    if (src is None) == (value is None) or index.ndim != x.ndim:
+        raise ValueError(
+            f"[scatter] expected an index with {x.ndim} axes and one of src and value, got shape "
+            f"{index.shape}, {type(src).__name__} and {type(value).__name__}."
+        )
+    written = constant(value if src is None else src, x, "scatter")
+    if written.ndim and written.shape != index.shape:
+        written = getitem(written, tuple(slice(n) for n in index.shape))
+    at = [
+        index if i == axis else np.arange(n).reshape((-1,) + (1,) * (x.ndim - 1 - i))
+        for i, n in enumerate(index.shape)
+    ]
+    template, arrays = split_index(tuple(at), x)
+    return SetItem(template)(x, written, *arrays)
+
+
+# Masks --------------------------------------------------------------------------------------------
+
+
+@reporting_as("masked_fill")
+def masked_fill(x: Tensor, mask: Any, value: Scalar | Tensor) -> Tensor:
+    """value where the mask is true, else x."""
+    return where(mask, value, check_tensor("masked_fill", x))
+
+
+class NonZero(TensorOp):
+    """The coordinates of the elements that are not zero, in C order: (count, ndim)"""
+
+    differentiable = False
+
+    def compute(self, a: Any) -> Any:
+        return F.nonzero(a)
+
+
+def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
+    """The coordinates of the elements that are not zero: (count, ndim), or one tensor per axis."""
+    found = NonZero()(check_tensor("nonzero", x))
+    if not as_tuple:
+        return found
+    return tuple(getitem(found, (slice(None), i)) for i in range(x.ndim))

@@ -1,0 +1,1 @@
+"""Functions that networks need as a single operator each."""

@@ -1,0 +1,250 @@
+"""Losses whose formula as separate operators would overflow, or keep what nobody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from ...autograd import Tensor, TensorOp
+from ...backend.protocol import Outside
+from ...dtype import DType
+from ...ndarray import functions as F, layout
+from ...ndarray.index import gather as select
+from ...ndarray.index.errors import saying, wrong_id
+from ...tile.program import (
+    Program,
+    Row,
+    Scalar,
+    Symbol,
+    add_at,
+    cast,
+    equal as is_equal,
+    exp,
+    gather as pick,
+    log,
+    not_equal as is_different,
+    program,
+    row_max,
+    row_sum,
+    where as choose,
+)
+from ..common import check_tensor, fit, lies_with
+from ..compare import equal, not_equal, where
+from ..fused import FusedOp
+from ..index.indexing import from_zero, gather, ids_of, scatter_add
+from ..reduce import accumulator, in_floats
+from ..unary import log as log_of
+from .softmax import logsoftmax, softmax
+
+
+@program
+def log_total(x: Symbol, ids: Row, zero: Row) -> Symbol:
+    top = row_max(x)
+    return (top - pick(x, ids)) + log(row_sum(exp(x - top))) + zero
+
+
+@program
+def softmax_without(x: Symbol, ids: Row, g: Row) -> Symbol:
+    powers = exp(x - row_max(x))
+    return add_at(powers * (g / row_sum(powers)), ids, -g)
+
+
+class CrossEntropy(TensorOp):
+    """y = ln Σ e^x_c - x_t for class ids t (the class axis vanishes)
+
+    dx_c = g (softmax(x)_c - [c = t])
+
+    Equals `cross_entropy_by_definition`, and keeps no array of log-probabilities."""
+
+    def __init__(self, axis: int):
+        self.axis = axis
+
+    def compute(self, x: Any, ids: Any) -> Any:
+        x = in_floats(x)
+        ids = _with_axis(ids, self.axis)
+        zero = _zero_for(x, ids, self.axis)
+        return F.squeeze(F.run(log_total, x, ids, zero, axes=(self.axis,)), (self.axis,))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, ids = node.inputs
+        g, ids = (v.expand_dims(self.axis) for v in (out_grad, ids))
+        return fit(CrossEntropyGradient(self.axis)(x.astype(g.dtype), ids, g), x), None
+
+
+class CrossEntropyGradient(FusedOp):
+    """dx_c = g (softmax(x)_c - [c = t])"""
+
+    def __init__(self, axis: int):
+        self.axis = axis
+
+    def compute(self, x: Any, ids: Any, g: Any) -> Any:
+        return F.run(softmax_without, x, ids, g, axes=(self.axis,))
+
+    def definition(self, x: Any, ids: Any, g: Any) -> Any:
+        return scatter_add(softmax(x, self.axis) * g, self.axis, ids, -g)
+
+
+class MeanCrossEntropy(TensorOp):
+    """y = Σ (ln Σ e^x_c - x_t) / n over the n positions whose class id t is not the ignored one
+
+    dx_c = (g / n) (softmax(x)_c - [c = t]) there, else 0. Equals the mean of `CrossEntropy`.
+    """
+
+    statistics: Sequence[Any] = ()  # n, and of each position max x_c and Σ e^(x_c - max)
+
+    def __init__(self, axis: int, ignored: int):
+        self.axis = axis
+        self.ignored = ignored
+
+    def compute(self, x: Any, ids: Any) -> Any:
+        x = in_floats(x)
+        mean, self.statistics = _mean_cross_entropy(x, ids, self.axis, self.ignored)
+        return mean
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, ids = node.inputs
+        op = MeanCrossEntropyGradient(self.axis, self.ignored)
+        op.statistics = self.statistics
+        return fit(op(x.astype(out_grad.dtype), ids, out_grad), x), None
+
+
+class MeanCrossEntropyGradient(FusedOp):
+    """dx_c = (g / n) (softmax(x)_c - [c = t]), 0 where t is the ignored id"""
+
+    statistics: Sequence[Any] = ()  # as there; computed again if they are not known
+
+    def __init__(self, axis: int, ignored: int):
+        self.axis = axis
+        self.ignored = ignored
+
+    def compute(self, x: Any, ids: Any, g: Any) -> Any:
+        noted = self.statistics
+        if not lies_with(noted, x):
+            _, noted = _mean_cross_entropy(x, ids, self.axis, self.ignored)
+        source = mean_cross_entropy_gradient(self.ignored)
+        return F.run(source, x, _with_axis(ids, self.axis), g, *noted, axes=(self.axis,))
+
+    def definition(self, x: Any, ids: Any, g: Any) -> Any:
+        kept = not_equal(ids, self.ignored)
+        shares = where(kept, g / kept.astype(g.dtype).sum(), 0.0).expand_dims(self.axis)
+        places = where(kept, ids, 0).expand_dims(self.axis)
+        return scatter_add(softmax(x, self.axis) * shares, self.axis, places, -shares)
+
+
+def _mean_cross_entropy(x: Any, ids: Any, axis: int, ignored: int) -> tuple[Any, Any]:
+    """The mean and the statistics of `MeanCrossEntropy`."""
+    expanded = _with_axis(ids, axis)
+    zero = _zero_for(x, expanded, axis, ignored)
+    statistics = accumulator(x.dtype)
+    losses, top, total = F.run(
+        cross_entropy_program(ignored, statistics), x, expanded, zero, axes=(axis,)
+    )
+    everywhere = tuple(range(x.ndim))
+    mean, count = F.run(mean_of_kept(ignored, x.dtype), losses, expanded, axes=everywhere)
+    return F.reshape(mean, ()), (F.reshape(count, ()), top, total)
+
+
+@cache
+def cross_entropy_program(ignored: int, statistics: DType) -> Program:
+    @program
+    def cross_entropy(x: Symbol, ids: Row, zero: Row) -> tuple[Symbol, ...]:
+        top = row_max(x)
+        total = row_sum(exp(x - top))
+        loss = choose(is_equal(ids, ignored), 0.0, (top - pick(x, ids)) + log(total) + zero)
+        return tuple(cast(v, statistics) for v in (loss, top, total))
+
+    return cross_entropy
+
+
+@cache
+def mean_of_kept(ignored: int, dtype: DType) -> Program:
+    @program
+    def mean_of_kept(losses: Symbol, ids: Symbol) -> tuple[Symbol, ...]:
+        count = row_sum(cast(is_different(ids, ignored), losses))
+        return cast(row_sum(losses) / count, dtype), count
+
+    return mean_of_kept
+
+
+@cache
+def mean_cross_entropy_gradient(ignored: int) -> Program:
+    @program
+    def mean_cross_entropy_gradient(
+        x: Symbol, ids: Row, g: Scalar, count: Scalar, top: Row, total: Row
+    ) -> Symbol:
+        share = choose(is_equal(ids, ignored), 0.0, g / count)
+        return cast(add_at(exp(x - top) * (share / total), ids, -share), x)
+
+    return mean_cross_entropy_gradient
+
+
+def _with_axis(ids: Any, axis: int) -> Any:
+    return F.reshape(ids, (*ids.shape[:axis], 1, *ids.shape[axis:]))
+
+
+def _zero_for(x: Any, ids: Any, axis: int, ignored: int | None = None) -> Any:
+    """0 for every class id that there is, an error for others: programs do not look at ids, and
+    negative ones do not count from the end. Takes from a view of one zero, not from x itself."""
+    classes = x.shape[axis]
+    zeros = F.broadcast_to(F.full_like(x, 0, shape=(1,)), (classes,))
+
+    def words(_: str, outside: Outside) -> str:
+        return (
+            f"[cross_entropy] expected class ids from 0 to {classes - 1}, got {wrong_id(outside)}; "
+            f"the input's axis {axis} has {classes} classes."
+        )
+
+    with saying(words):
+        return select.take(zeros, F.run(from_zero(classes, ignored), ids))
+
+
+def cross_entropy_of_ids(x: Tensor, ids: Tensor, axis: int) -> Tensor:
+    """-log softmax(x) at the class ids along an axis, one for each position."""
+    axis = layout.normalize_axis(axis, check_tensor("cross_entropy", x).ndim, "cross_entropy")
+    return CrossEntropy(axis)(x, ids_of(ids))
+
+
+def mean_cross_entropy(x: Tensor, ids: Tensor, axis: int, ignored: int) -> Tensor:
+    """The mean of -log softmax(x) at the class ids, over positions whose id is not ignored."""
+    return MeanCrossEntropy(axis, ignored)(x, ids_of(ids))
+
+
+def cross_entropy_by_definition(x: Tensor, ids: Tensor, axis: int) -> Tensor:
+    """The composite that `CrossEntropy` equals."""
+    picked = gather(logsoftmax(x, axis), axis, ids.expand_dims(axis))
+    return -picked.squeeze(axis)
+
+
+class BinaryCrossEntropy(TensorOp):
+    """y = -t ln p - (1 - t) ln(1 - p), each logarithm at least -100 (PyTorch's rule)
+
+    dp = g (p - t) / (p (1 - p)), the denominator at least 1e-12;  dt = g (ln(1 - p) - ln p)"""
+
+    def compute(self, p: Any, t: Any) -> Any:
+        other = F.binary("subtract", 1, t)
+        by_p = F.binary("multiply", t, _log(p))
+        by_rest = F.binary("multiply", other, _log(F.binary("subtract", 1, p)))
+        return F.unary("negative", F.binary("add", by_p, by_rest))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        p, t = node.inputs
+        wide = p.astype(accumulator(p.dtype))  # 1e-12 is no float16
+        dp = out_grad * (wide - t) / (wide * (1 - wide)).clip(1e-12)
+        dt = out_grad * (_log_tensor(1 - p) - _log_tensor(p))
+        return fit(dp, p), fit(dt, t)
+
+
+def _log(p: Any) -> Any:
+    return F.binary("maximum", F.unary("log", p), -100)
+
+
+def _log_tensor(p: Tensor) -> Tensor:
+    """The same as a tensor: at p = 0 without the infinite slope."""
+    dead = equal(p, 0)
+    return where(dead, -100.0, log_of(where(dead, 1.0, p)).clip(-100))
+
+
+def binary_cross_entropy_of(p: Tensor, t: Tensor) -> Tensor:
+    """-t log(p) - (1 - t) log(1 - p), element by element."""
+    return BinaryCrossEntropy()(check_tensor("binary_cross_entropy", p), t)

@@ -1,0 +1,185 @@
+"""Softmax and its relatives. The largest element is taken out first: exp never overflows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ...autograd import Tensor, TensorOp
+from ...ndarray import functions as F, layout
+from ...tile.program import (
+    Row,
+    Symbol,
+    equal as is_equal,
+    exp,
+    isfinite,
+    log,
+    program,
+    row_max,
+    row_sum,
+    where as choose,
+)
+from ..common import check_tensor, fit, one_of
+from ..compare import equal, where
+from ..fused import FusedOp
+from ..reduce import Axes, Reduction, in_floats, over_axes
+
+
+@program
+def log_sum_exp(x: Symbol) -> Symbol:
+    top = row_max(x)
+    # Where the largest is infinite, x - top would be NaN; 0 gives the right result there.
+    top = choose(isfinite(top), top, 0.0)
+    return log(row_sum(exp(x - top))) + top
+
+
+@program
+def log_sum_exp_gradient(g: Row, x: Symbol, y: Row) -> Symbol:
+    # Where every x is -inf, so is y: 0 instead of y gives the weights e^-inf = 0.
+    weights = exp(x - choose(is_equal(y, -math.inf), 0.0, y))
+    total = row_sum(weights)
+    return weights * (g / choose(is_equal(total, 0.0), 1.0, total))
+
+
+@program
+def softmax_program(x: Symbol) -> Symbol:
+    powers = exp(x - row_max(x))
+    return powers * (1.0 / row_sum(powers))
+
+
+@program
+def softmax_gradient(g: Symbol, y: Symbol) -> Symbol:
+    weighted = g * y
+    return weighted - y * row_sum(weighted)
+
+
+@program
+def log_softmax(x: Symbol) -> Symbol:
+    below = x - row_max(x)
+    return below - log(row_sum(exp(below)))
+
+
+@program
+def log_softmax_gradient(g: Symbol, y: Symbol) -> Symbol:
+    return g - exp(y) * row_sum(g)
+
+
+class LogSumExp(Reduction):
+    """y = ln Σ e^x_i = m + ln Σ e^(x_i - m)  with m = max x_i,  dy/dx_i = w_i / Σ w_j
+
+    with w_i = e^(x_i - y). Their sum is 1 but for the rounding of y: much, when y is large.
+    """
+
+    name = "logsumexp"
+
+    def compute(self, a: Any) -> Any:
+        axes = self.reduced(len(a.shape))
+        result = F.run(log_sum_exp, in_floats(a), axes=axes)
+        return result if self.keepdims else F.squeeze(result, axes)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        axes = self.reduced(x.ndim)
+        g, y = (self.spread(v, x) for v in (out_grad, node))
+        return fit(LogSumExpGradient(axes)(g, x.astype(g.dtype), y), x)
+
+
+class LogSumExpGradient(FusedOp):
+    """dx_i = g w_i / Σ w_j  with w_i = e^(x_i - y)"""
+
+    def __init__(self, axes: tuple[int, ...]):
+        self.axes = axes
+
+    def compute(self, g: Any, x: Any, y: Any) -> Any:
+        return F.run(log_sum_exp_gradient, g, x, y, axes=self.axes)
+
+    def definition(self, g: Any, x: Any, y: Any) -> Any:
+        weights = (x - where(equal(y, -math.inf), 0, y)).exp()
+        total = weights.sum(self.axes, keepdims=True)
+        return g / where(equal(total, 0), 1, total) * weights
+
+
+logsumexp = over_axes(LogSumExp, "logsumexp", "log(sum(exp(a))) over axes, without overflow.")
+
+
+class Normalizer(TensorOp):
+    """Over an axis, or several; a 0-d tensor is a single element"""
+
+    name: ClassVar[str]
+
+    def __init__(self, axis: int | Sequence[int] = -1):
+        self.axis = axis
+
+    def axes(self, ndim: int) -> tuple[int, ...]:
+        """The axes, from 0."""
+        return layout.normalize_axes(self.axis, ndim, self.name) if ndim else ()
+
+
+class LogSoftmax(Normalizer):
+    """y_i = x_i - ln Σ e^x_j,  dx_i = g_i - e^y_i Σ g_j"""
+
+    name = "logsoftmax"
+
+    def compute(self, a: Any) -> Any:
+        return F.run(log_softmax, in_floats(a), axes=self.axes(len(a.shape)))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        return fit(LogSoftmaxGradient(self.axes(x.ndim))(out_grad, node), x)
+
+
+class LogSoftmaxGradient(FusedOp):
+    """dx_i = g_i - e^y_i Σ g_j"""
+
+    def __init__(self, axes: tuple[int, ...]):
+        self.axes = axes
+
+    def compute(self, g: Any, y: Any) -> Any:
+        return F.run(log_softmax_gradient, g, y, axes=self.axes)
+
+    def definition(self, g: Any, y: Any) -> Any:
+        return g - y.exp() * g.sum(self.axes, keepdims=True)
+
+
+class Softmax(Normalizer):
+    """y_i = e^x_i / Σ e^x_j,  dx_i = y_i (g_i - Σ g_j y_j)"""
+
+    name = "softmax"
+
+    def compute(self, a: Any) -> Any:
+        return F.run(softmax_program, in_floats(a), axes=self.axes(len(a.shape)))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x: Any = node.inputs[0]
+        return fit(SoftmaxGradient(self.axes(x.ndim))(out_grad, node), x)
+
+
+class SoftmaxGradient(FusedOp):
+    """dx_i = y_i (g_i - Σ g_j y_j)"""
+
+    def __init__(self, axes: tuple[int, ...]):
+        self.axes = axes
+
+    def compute(self, g: Any, y: Any) -> Any:
+        return F.run(softmax_gradient, g, y, axes=self.axes)
+
+    def definition(self, g: Any, y: Any) -> Any:
+        weighted = g * y
+        return weighted - weighted.sum(self.axes, keepdims=True) * y
+
+
+def _axis(op: str, axes: Any, axis: Any, dim: Any) -> Any:
+    axis = one_of(op, axis) if axes is None and dim is None else one_of(op, axes, axis, dim)
+    return -1 if axis is None else axis
+
+
+def logsoftmax(a: Tensor, axis: Axes = None, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+    """log(softmax(a)) along an axis (the last one), without overflow."""
+    axis = _axis("logsoftmax", axes, axis, dim)
+    return LogSoftmax(axis)(check_tensor("logsoftmax", a))
+
+
+def softmax(a: Tensor, axis: Axes = None, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+    """exp(a) / sum(exp(a)) along an axis (the last one): positive numbers that sum to 1."""
+    return Softmax(_axis("softmax", axes, axis, dim))(check_tensor("softmax", a))

@@ -1,0 +1,1 @@
+"""Moving data to other shapes, orders and places."""

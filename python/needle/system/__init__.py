@@ -1,0 +1,4 @@
+"""What needle asks of the interpreter and the file system.
+
+Stands on: nothing.
+"""

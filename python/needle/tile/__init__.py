@@ -1,0 +1,4 @@
+"""Tile programs: the language of fused kernels.
+
+Stands on: backend.
+"""

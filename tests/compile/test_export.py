@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from needle.models import GPT
 
 import needle as ndl
 from needle import nn
 from needle.backend import c_build
 from needle.io import safetensors
-from needle.models import GPT
 
 rng = np.random.default_rng(0)
 
@@ -218,7 +218,7 @@ def test_damaged_files_are_refused(tmp_path):
     def refused(change, tensors=tensors):
         copy = json.loads(json.dumps(document))
         change(copy)
-        safetensors.write_atomically(path, tensors, {"needle.program": json.dumps(copy)})
+        safetensors.write_file(path, tensors, {"needle.program": json.dumps(copy)})
         with pytest.raises(ValueError, match=r"expected a file that ndl\.export wrote"):
             ndl.load_exported(path)
 
@@ -238,7 +238,7 @@ def test_damaged_files_are_refused(tmp_path):
 
 def test_damage_of_any_depth_is_refused(tmp_path):
     text = '{"version": 1, "program": ' + '{"list": [' * 100_000
-    safetensors.write_atomically(tmp_path / "f.needle", {}, {"needle.program": text})
+    safetensors.write_file(tmp_path / "f.needle", {}, {"needle.program": text})
     with pytest.raises(ValueError, match=r"expected a file that ndl\.export wrote"):
         ndl.load_exported(tmp_path / "f.needle")
 
@@ -252,7 +252,7 @@ def test_loops_of_other_lengths_are_refused(tmp_path, steps):
     document = json.loads(metadata["needle.program"])
     (loop,) = [c["args"][0]["loop"] for c in document["program"]["calls"] if c["kernel"] == "loop"]
     loop["steps"] = steps
-    safetensors.write_atomically(path, tensors, {"needle.program": json.dumps(document)})
+    safetensors.write_file(path, tensors, {"needle.program": json.dumps(document)})
     with pytest.raises(ValueError, match=r"expected a file that ndl\.export wrote"):
         ndl.load_exported(path)
 

@@ -12,7 +12,7 @@ import pytest
 import needle as ndl
 from needle import nn, optim
 from needle.backend import c_build
-from needle.compile import tiers
+from needle.compiler.c import tiers
 
 pytestmark = pytest.mark.skipif(c_build.compiler() is None, reason="needs a C compiler")
 
@@ -241,6 +241,51 @@ def test_processes_build_at_the_same_time(folder):
     runs = [subprocess.Popen([sys.executable, "-c", code, str(folder)]) for _ in range(4)]
     assert [run.wait() for run in runs] == [0] * 4
     assert len(list(folder.iterdir())) == 1
+
+
+def test_what_killed_builds_left_is_removed(folder):
+    folder.mkdir(parents=True, mode=0o700)
+    left = folder / "building-0123456789abcdef"
+    left.mkdir()
+    (left / "kernels.c").write_text("int x;")
+    assert c_build.library(SOURCE).answer() == 42
+    assert [file.suffix for file in folder.iterdir()] == [".so"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"HOME": "", "XDG_CACHE_HOME": ""}, None),
+        ({"HOME": "somewhere", "XDG_CACHE_HOME": ""}, None),
+        ({"HOME": "/home/me", "XDG_CACHE_HOME": "relative/cache"}, None),
+        ({"HOME": "/home/me", "XDG_CACHE_HOME": ""}, "/home/me/.cache/needle/kernels"),
+        ({"HOME": "", "XDG_CACHE_HOME": "/var/me"}, "/var/me/needle/kernels"),
+    ],
+)
+def test_where_the_cache_is(settings, expected, monkeypatch):
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert c_build.config._cache() == expected
+
+
+def test_without_a_cache_programs_are_built_and_nothing_stays(tmp_path, monkeypatch):
+    """As a process sees it whose home is empty, in a folder of its own."""
+    code = (
+        "import numpy as np, needle as ndl\n"
+        "f = ndl.jit(lambda x: (x * 2 + 1).exp().sum())\n"
+        "x = ndl.ones(1000)\n"
+        "for _ in range(3): np.testing.assert_allclose(f(x).numpy(), 1000 * np.exp(3), rtol=1e-5)\n"
+        "from needle.backend import c_build\n"
+        f"assert c_build.library({SOURCE!r}).answer() == 42\n"
+        f"assert c_build.library({SOURCE!r}) is c_build.library({SOURCE!r})\n"
+    )
+    temporary, here = tmp_path / "temporary", tmp_path / "here"
+    temporary.mkdir()
+    here.mkdir()
+    settings = {"HOME": "", "XDG_CACHE_HOME": "cache", "TMPDIR": str(temporary)}
+    environment = {**os.environ, **settings, "NEEDLE_JIT": "native"}
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=here, check=True)
+    assert not list(temporary.iterdir()) and not list(here.iterdir())
 
 
 def test_the_setting_is_checked():

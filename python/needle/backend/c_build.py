@@ -4,6 +4,7 @@ A library is named by a hash of its source, the compiler's version, and the flag
 folder that only its owner can enter, and a file in it is loaded only if nobody else could have
 written it. Files appear under their names complete or not at all, so processes need no locks. A
 file ends with a hash of its bytes: one that a crash of the machine has damaged is built again.
+Without a folder for the cache, libraries are built in temporary folders, for this process alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from contextlib import contextmanager
 from functools import cache
 
 from .. import _native, config
+from ..system.writing import building_folder, remove_abandoned
 
 COMPILERS = ("cc", "gcc", "clang")
 # Those of the native kernels (CMakeLists.txt): nothing that changes a result.
@@ -63,6 +65,8 @@ def library(source: str, what: str = "jit") -> ctypes.CDLL:
     command = _command(what)
     identity = "\0".join([source, *command, _version(command[0]), platform.machine()])
     name = hashlib.sha256(identity.encode()).hexdigest()[:40] + ".so"
+    if config.CACHE is None:
+        return _uncached(name, tuple(command), source, what)
     try:
         with _held(checked_folder(config.CACHE)) as folder:
             path = os.path.join(folder, name)
@@ -74,6 +78,18 @@ def library(source: str, what: str = "jit") -> ctypes.CDLL:
             f"[{what}] built programs cannot be kept in {config.CACHE}: {error.strerror}; set "
             "XDG_CACHE_HOME to a folder that can be written."
         ) from None
+
+
+@cache
+def _uncached(name: str, command: tuple[str, ...], source: str, what: str) -> ctypes.CDLL:
+    """A library whose file is gone once it is loaded. One of each in a process."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="needle-") as folder:
+            path = os.path.join(folder, name)
+            _build(list(command), source, path, what)
+            return _loaded(path, what)
+    except OSError as error:
+        raise BuildError(f"[{what}] programs cannot be built: {error}.") from None
 
 
 def _loaded(path: str, what: str) -> ctypes.CDLL:
@@ -148,7 +164,9 @@ def _digest(content: bytes) -> bytes:
 
 def _build(command: list[str], source: str, path: str, what: str) -> None:
     """Compile in a folder of its own, then give the result its name at once."""
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(path), prefix="building-") as folder:
+    cached = os.path.dirname(path)
+    remove_abandoned(cached)
+    with building_folder(cached) as folder:
         c_file, made = os.path.join(folder, "kernels.c"), os.path.join(folder, "kernels.so")
         with open(c_file, "w") as file:
             file.write(source)

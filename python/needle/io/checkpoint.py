@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..ndarray import random
-from .safetensors import remove_unfinished
 from .saving import load, save
 
 
@@ -32,7 +31,7 @@ class Checkpoint:
 
     Random state is saved too. The file at `path` is always whole: the new one is written beside it
     and takes its place only when it is complete on the disk. What a killed process left of a new
-    file is harmless, and removed by the next save.
+    file is harmless, and removed by the next save. A file that was damaged since is not loaded.
     """
 
     def __init__(self, path: Any, **parts: Any):
@@ -46,7 +45,6 @@ class Checkpoint:
     def save(self, **values: Any) -> None:
         """Write the state of all parts, the random state, and plain values such as the step."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        remove_unfinished(self.path)
         state = {name: part.state_dict() for name, part in self.parts.items()}
         save({"parts": state, "random": _random_states(), "values": values}, self.path)
 

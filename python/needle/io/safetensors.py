@@ -9,7 +9,6 @@ Nothing in such a file is code, and everything in it is checked before a tensor 
 
 from __future__ import annotations
 
-import glob
 import json
 import math
 import os
@@ -24,6 +23,8 @@ from ..autograd import Tensor
 from ..backend import default_device
 from ..dtype import DType, dtype_of
 from ..ndarray.array import from_device, from_numpy as array_from_numpy
+from ..system.writing import regular_file, replacing
+from . import checksums, formats
 
 CODES: dict[str, str] = {
     "F32": "float32", "F64": "float64", "F16": "float16", "BF16": "bfloat16",
@@ -44,35 +45,47 @@ def _stored(tensor: Any) -> tuple[DType, np.ndarray[Any, Any]]:
 
 
 def write(file: BinaryIO, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
-    """Write tensors and string metadata to an open file."""
+    """Write tensors and string metadata to an open file; files with metadata, which are needle's
+    own, also get checksums."""
     stored = {name: _stored(tensor) for name, tensor in tensors.items()}
-    header: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
+    header: dict[str, Any] = {}
     begin = 0
     for name, (dtype, array) in stored.items():
         end = begin + array.nbytes
         shape = list(np.shape(array))
         header[name] = {"dtype": NAMES[dtype], "shape": shape, "data_offsets": [begin, end]}
         begin = end
+    if metadata:
+        sums = {
+            name: checksums.of_tensor(name, NAMES[dtype], array.shape, array)
+            for name, (dtype, array) in stored.items()
+        }
+        own = {checksums.CHECKSUMS: checksums.entry(sums, metadata)}
+        header = {METADATA: dict(metadata) | own, **header}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)  # the data starts at a multiple of 8
     file.write(len(text).to_bytes(8, "little"))
     file.write(text)
     for _, array in stored.values():
-        file.write(array.tobytes())
+        file.write(checksums.raw_bytes(array))
 
 
 def read(path: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and the metadata of a file."""
+    """The tensors and the metadata of a file; checked, if the file has checksums."""
     path = Path(path)
-    size = path.stat().st_size
+    regular_file(path, "load")
     with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size  # of this file, if another takes its place now
         header, start = _read_header(file, size, path)
         metadata = header.pop(METADATA, {})
+        sums = checksums.stored(metadata, header, path)
         tensors = {}
         for name, entry in header.items():
             dtype, shape, begin, count = _checked(name, entry, size - start, path)
             file.seek(start + begin)
             array = np.fromfile(file, dtype.storage, count).reshape(shape)
+            if sums and checksums.of_tensor(name, entry["dtype"], shape, array) != sums[name]:
+                raise checksums.damaged(path, f"tensor {name!r}")
             tensors[name] = _tensor(array, dtype)
     return tensors, metadata
 
@@ -81,18 +94,23 @@ def _read_header(file: BinaryIO, size: int, path: Path) -> tuple[dict[str, Any],
     first = file.read(8)
     length = int.from_bytes(first, "little")
     if size < 8 or length > min(size - 8, LONGEST_HEADER):
-        hint = " It looks like torch.save's: write it with safetensors.torch.save_file there."
-        raise ValueError(
-            f"[load] {path} is not a safetensors file, or it was cut off."
-            + hint * first.startswith((b"PK\x03\x04", b"\x80\x02"))
-        )
+        raise _no_header(file, path, ", or it was cut off or damaged.")
     try:
-        header = json.loads(file.read(length))
+        header = json.loads(file.read(length).decode())
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"[load] {path}: the header is damaged: {error}.") from None
+        raise _no_header(file, path, f": the header is damaged: {error}.") from None
     if not isinstance(header, dict) or not isinstance(header.get(METADATA, {}), dict):
         raise ValueError(f"[load] {path}: the header is damaged: it must be a JSON object.")
     return header, 8 + length
+
+
+def _no_header(file: BinaryIO, path: Path, otherwise: str) -> ValueError:
+    """The error about a file that does not start as it should: what it is, if that is known."""
+    file.seek(0)
+    found = formats.describe(file.read(formats.SEEN), path)
+    return ValueError(
+        f"[load] {path} is not a safetensors file" + (f"; {found}" if found else otherwise)
+    )
 
 
 def _checked(name: str, entry: Any, room: int, path: Path) -> tuple[DType, list[int], int, int]:
@@ -121,26 +139,9 @@ def _tensor(array: np.ndarray[Any, Any], dtype: DType) -> Tensor:
     return Tensor.make_const(data)
 
 
-def remove_unfinished(path: Path) -> None:
-    """Delete what processes that were killed while writing `path` left beside it."""
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-        leftover.unlink(missing_ok=True)
-
-
-def write_atomically(path: Any, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
-    """Write beside the target, to the disk itself, then rename: never half a file at `path`."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("wb") as file:
-            write(file, tensors, metadata)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the rename itself
-    finally:
-        os.close(folder)
+def write_file(
+    path: Any, tensors: Mapping[str, Any], metadata: Mapping[str, str], what: str = "save"
+) -> None:
+    """Write a whole file in the place of the one at `path`; `what` is for errors."""
+    with replacing(path, what) as file:
+        write(file, tensors, metadata)

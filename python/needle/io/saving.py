@@ -7,12 +7,13 @@ that is not a tensor is JSON in the file's metadata. No pickle: loading never ru
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..autograd import Tensor
-from . import safetensors
+from . import formats, safetensors
 
 TENSOR = "__tensor__"  # {"__tensor__": name} stands for a tensor in the JSON
 TUPLE = "__tuple__"
@@ -69,10 +70,12 @@ def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
 def save(obj: Any, path: Any) -> None:
     """Write tensors and plain values, nested as they are; a file at `path` is replaced whole.
 
-    A dict of tensors, such as a state_dict, is an ordinary safetensors file."""
+    A dict of tensors, such as a state_dict, is an ordinary safetensors file. Names that promise
+    another format, such as x.npz, are refused."""
+    formats.refuse_suffix(Path(path), formats.SUFFIXES, "save", ".ndl or .safetensors")
     tensors: dict[str, Any] = {}
     structure = _encode(obj, "", tensors)
-    safetensors.write_atomically(path, tensors, {STRUCTURE: json.dumps(structure)})
+    safetensors.write_file(path, tensors, {STRUCTURE: json.dumps(structure)})
 
 
 def load(path: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:

@@ -1,5 +1,8 @@
 """Buffers: alignment, the pool, the figures, and running out of memory."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -110,3 +113,97 @@ def test_sizes_out_of_use_are_given_back():
         del buffers
     stats = _native.memory_stats()
     assert stats["live"] + stats["pooled"] <= needed * 9 / 8
+
+
+def test_what_was_needed_once_is_given_back():
+    """The pool follows what is live: a large buffer of long ago is not kept for ever."""
+    kept = _native.empty(4 * MEGABYTE, "uint8")
+    _native.empty(256 * MEGABYTE, "uint8")
+    assert _native.memory_stats()["pooled"] >= 256 * MEGABYTE
+    for _ in range(600):
+        buffer = _native.empty(8 * MEGABYTE, "uint8")
+    stats = _native.memory_stats()
+    assert stats["pooled"] <= (kept.nbytes + buffer.nbytes) * 9 / 8 + 8 * MEGABYTE
+    assert stats["peak"] >= 256 * MEGABYTE
+
+
+def test_many_small_blocks_are_given_back():
+    blocks = [_native.empty(100_000, "uint8") for _ in range(2000)]
+    del blocks
+    assert _native.memory_stats()["pooled"] >= 200_000_000
+    for _ in range(600):
+        _native.empty(8 * MEGABYTE, "uint8")
+    assert _native.memory_stats()["pooled"] <= 32 * MEGABYTE
+
+
+def test_steps_find_their_memory_in_the_pool():
+    """Steps whose memory is mostly freed between them, with something else every few steps."""
+    seen = []
+    for step in range(60):
+        buffers = [_native.empty(8 * MEGABYTE, "uint8") for _ in range(12)]
+        seen.append({buffer.ptr() for buffer in buffers})
+        for _ in range(20):
+            _native.empty(1000, "uint8")
+        del buffers
+        if step % 10 == 9:
+            _native.empty(5 * MEGABYTE, "uint8")
+    assert len(set.union(*seen)) == 12
+
+
+# Running out of memory, in processes with 1 GB of addresses ---------------------------------------
+
+LIMITED = """
+import os, resource, sys
+import numpy as np
+import needle as ndl
+ndl.ones(8)  # threads are started
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30),) * 2)
+MEGABYTE = 1 << 20
+def fill():
+    kept = []
+    while True:
+        kept.append(ndl.zeros(16 * MEGABYTE, dtype="uint8"))
+"""
+
+
+def run_limited(code):
+    done = subprocess.run([sys.executable, "-c", LIMITED + code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_after_a_memory_error_nothing_is_pooled():
+    run_limited("""
+for attempt in range(3):
+    try:
+        fill()
+        raise AssertionError("no limit")
+    except MemoryError as error:
+        assert "[empty] cannot allocate 16777216 bytes" in str(error), error
+    stats = ndl.memory_stats()
+    assert stats["pooled"] <= MEGABYTE and stats["live"] <= MEGABYTE, stats
+    np.ones(900 * MEGABYTE, np.uint8)  # somebody else's memory
+    x = ndl.ones(32 * MEGABYTE, dtype="uint8")
+    del x
+    assert ndl.memory_stats()["pooled"] >= 32 * MEGABYTE  # and later blocks are used again
+""")
+
+
+def test_a_failing_allocation_takes_the_pool_first():
+    run_limited("""
+kept = [ndl.zeros(24 * MEGABYTE, dtype="uint8") for _ in range(32)]
+del kept
+assert ndl.memory_stats()["pooled"] >= 100 * MEGABYTE
+x = ndl.zeros(800 * MEGABYTE, dtype="uint8")
+assert ndl.memory_stats()["live"] >= 800 * MEGABYTE
+""")
+
+
+def test_a_copy_for_numpy_takes_the_pool_first():
+    run_limited("""
+x = ndl.zeros(400 * MEGABYTE, dtype="uint8")
+kept = [ndl.zeros(24 * MEGABYTE, dtype="uint8") for _ in range(15)]
+del kept
+assert ndl.memory_stats()["pooled"] >= 300 * MEGABYTE
+assert x.numpy().shape == (400 * MEGABYTE,)
+""")

@@ -8,6 +8,13 @@ from typing import Any
 from . import course, reference
 
 
+class DeviceUnavailable(AttributeError, RuntimeError):
+    """A kernel of a device that this machine does not have was asked for.
+
+    An AttributeError too: to Python, and programs such as pytest that look at objects, the device
+    simply does not have it."""
+
+
 class BackendDevice:
     """A device: its name and the module with its kernels (None when it is not available)."""
 
@@ -30,11 +37,28 @@ class BackendDevice:
         return (_find, (self.name,))
 
     def __getattr__(self, name: str) -> Any:
-        """The course's functions first, then the kernels themselves."""
+        """The course's functions first, then the kernels themselves. Names between double
+        underscores are Python's questions about the device, not about the module of its kernels;
+        the course has one of its own."""
+        if name in BackendDevice.__slots__:  # not set yet: the device is being made
+            raise AttributeError(name)
+        found = course.lookup(name, self.mod)
+        is_pythons = found is None and name.startswith("__") and name.endswith("__")
+        if is_pythons or (self.mod is None and found is None and not hasattr(reference, name)):
+            raise AttributeError(f"[{self}] a device has no attribute {name!r}.")
         if self.mod is None:
             raise _unavailable(self)
-        found = course.lookup(name, self.mod)
         return getattr(self.mod, name) if found is None else found
+
+    @property
+    def type(self) -> str:
+        """The kind of hardware, PyTorch's question: "cpu" or "cuda"."""
+        return "cuda" if self.name == "cuda" else "cpu"
+
+    @property
+    def index(self) -> None:
+        """PyTorch's number of a device among those of its type: there is one of each."""
+        return None
 
     def enabled(self) -> bool:
         """Can arrays be made on this device?"""
@@ -101,5 +125,5 @@ def _find(name: str) -> BackendDevice:
     raise ValueError(f"[device] expected one of {known}, got {name!r}.")
 
 
-def _unavailable(device: BackendDevice) -> RuntimeError:
-    return RuntimeError(f"[{device}] this device is not available on this machine; use cpu().")
+def _unavailable(device: BackendDevice) -> DeviceUnavailable:
+    return DeviceUnavailable(f"[{device}] this device is not available on this machine; use cpu().")

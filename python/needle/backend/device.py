@@ -47,7 +47,7 @@ class BackendDevice:
         if is_pythons or (self.mod is None and found is None and not hasattr(reference, name)):
             raise AttributeError(f"[{self}] a device has no attribute {name!r}.")
         if self.mod is None:
-            raise _unavailable(self)
+            raise DeviceUnavailable(_unavailable(self))
         return getattr(self.mod, name) if found is None else found
 
     @property
@@ -113,7 +113,7 @@ def device_named(name: str | BackendDevice) -> BackendDevice:
     """
     device = name if isinstance(name, BackendDevice) else _find(name)
     if device.mod is None:
-        raise _unavailable(device)
+        raise RuntimeError(_unavailable(device))
     return device
 
 
@@ -125,5 +125,5 @@ def _find(name: str) -> BackendDevice:
     raise ValueError(f"[device] expected one of {known}, got {name!r}.")
 
 
-def _unavailable(device: BackendDevice) -> DeviceUnavailable:
-    return DeviceUnavailable(f"[{device}] this device is not available on this machine; use cpu().")
+def _unavailable(device: BackendDevice) -> str:
+    return f"[{device}] this device is not available on this machine; use cpu()."

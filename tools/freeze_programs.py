@@ -19,7 +19,7 @@ from unittest import mock
 import needle as ndl
 from needle.compiler.fusion import fuse
 from needle.dtype import DType, float32, float64, int64
-from needle.optim.rule import rule_program
+from needle.optim.rule import Rule
 from needle.tile.ir import Instruction, TypedProgram
 
 TARGET = Path(__file__).parents[1] / "native" / "tile" / "frozen_programs.h"
@@ -168,15 +168,10 @@ def rule_of(optimizer: Any, p: Any) -> TypedProgram:
     """The program of an optimizer's step on a parameter."""
     (group,) = optimizer.groups
     names = tuple(optimizer.init_state(p, group))
-    n_rates = len(optimizer.rates(group, ndl.tensor(1.0, dtype="float64")))
-    rule = rule_program(
-        type(optimizer).__name__,
-        lambda p, g, state, rates: optimizer.update(p, g, state, group, rates),
-        names,
-        n_rates,
-    )
+    rule = Rule(optimizer, group, names)
+    n_rates = len(rule.rates.outputs) - 1
     changed: tuple[DType, ...] = (float32,) * (1 + len(names))
-    return rule.for_dtypes((*changed, float32, *(float64,) * n_rates), changed)
+    return rule.update.for_dtypes((*changed, float32, *(float64,) * n_rates), changed)
 
 
 def line(i: Instruction, dtype: DType) -> str:

@@ -32,6 +32,7 @@ from .tensor import (
     TensorTupleOp as TensorTupleOp,
     Value as Value,
     after_write as after_write,
+    assign_data as assign_data,
     before_write as before_write,
     next_stamp as next_stamp,
 )

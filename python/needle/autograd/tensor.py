@@ -203,6 +203,14 @@ def before_write() -> None:
         _pending.clear()
 
 
+def assign_data(tensors: Sequence[Tensor], arrays: Sequence[Any]) -> None:
+    """`tensor.data = array` for many tensors at once, with arrays of their dtypes."""
+    before_write()
+    for tensor, array in zip(tensors, arrays, strict=True):
+        tensor.cached_data = array
+        tensor._replaced = next_stamp()
+
+
 def after_write(x: Value) -> None:
     """Note that x's data changed: no gradient may use it for what was computed before."""
     mutation.note(x.cached_data, next_stamp())

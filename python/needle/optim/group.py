@@ -44,11 +44,22 @@ class ParamGroup(MutableMapping[str, Any]):
         self._tensors: dict[str, Tensor] = {}
         self._plain: dict[str, Any] = {}
         self._used: set[str] = set()
+        self._form: tuple[Any, ...] | None = None  # computed when it is asked for
         self.update(options)
 
     def tensor(self, name: str) -> Any:
         """The float64 0-d tensor of a hyperparameter."""
         return self._tensors[name]
+
+    @property
+    def form(self) -> tuple[Any, ...]:
+        """What the formula of an update depends on: the plain options, and which numbers count."""
+        return fact(self, "form", self._current_form)
+
+    def _current_form(self) -> tuple[Any, ...]:
+        if self._form is None:
+            self._form = frozenset(self._used), *self._plain.items()
+        return self._form
 
     def uses(self, name: str) -> bool:
         """Was the hyperparameter ever other than 0? If not, its term is left out of the update.
@@ -61,6 +72,7 @@ class ParamGroup(MutableMapping[str, Any]):
         own = {name: value for name, value in self.items() if name != "params"}
         other = ParamGroup(self.params, self._variable, {**own, **options})
         other._used |= self._used
+        other._form = None
         return other
 
     def __getitem__(self, name: str) -> Any:
@@ -81,11 +93,13 @@ class ParamGroup(MutableMapping[str, Any]):
             self._set_number(name, _checked(name, float(value)))
         else:
             self._plain[name] = _checked(name, value)
+            self._form = None
             changed()
 
     def _set_number(self, name: str, value: float) -> None:
         if value != 0 and name not in self._used:
             self._used.add(name)
+            self._form = None
             changed()
         device = self.params[0].device if self.params else None
         number = Tensor(value, dtype="float64", device=device, requires_grad=False)
@@ -96,6 +110,7 @@ class ParamGroup(MutableMapping[str, Any]):
 
     def __delitem__(self, name: str) -> None:
         del self._plain[name]
+        self._form = None
 
     def __iter__(self) -> Iterator[str]:
         yield "params"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..autograd import Tensor, clear_gradients, enable_grad, no_grad
 from ..facts import changed, fact, undo_on_failure
 from ..transforms.clipping import clip_grad_norm_
 from .group import ParamGroup
-from .rule import can_run, rule_program, run_rule
+from .rule import Rule, can_run
 
 State = dict[str, Any]  # what an optimizer keeps for one parameter: "step" and its averages
 
@@ -26,8 +26,8 @@ class Optimizer:
     """
 
     variable: ClassVar[tuple[str, ...]] = ("lr", "weight_decay")
-    # Does `update` work element by element, with + - * / **, square, sqrt, sign and maximum only?
-    # Then it is traced once and run over all parameters as one tile program (rule.py).
+    # Do `rates` and `update` work element by element, with + - * / **, square, sqrt, sign and
+    # maximum only? Then they are traced once and run as tile programs (rule.py).
     elementwise: ClassVar[bool] = False
 
     def __init__(self, params: Iterable[Tensor | Mapping[str, Any]], **defaults: Any):
@@ -39,7 +39,7 @@ class Optimizer:
         self.defaults = defaults
         self.groups: list[ParamGroup] = []
         self.state: dict[Tensor, State] = {}
-        self._rules: dict[Any, Any] = {}  # tile programs of `update`, by what they depend on
+        self._rules: dict[Any, Rule] = {}  # by the group's form
         given: list[Any] = list(params)
         if not given:
             raise ValueError("[optim] expected parameters, got an empty list.")
@@ -78,8 +78,12 @@ class Optimizer:
         undo_on_failure(self._undo)
         with no_grad():
             for group in fact(self, "groups", lambda: (*self.groups,)):
-                for t, members in self._advance(group):
-                    self._update_all(group, members, self.rates(group, t))
+                for count, members in self._stepping(group):
+                    self._check_gradients(members)
+                    if self.elementwise and can_run(count):
+                        self._run_rule(group, count, members)
+                    else:
+                        self._update_each(group, count, members)
         return loss
 
     def _undo(self) -> Callable[[], None]:
@@ -93,68 +97,59 @@ class Optimizer:
 
         return restore
 
-    def _update_all(self, group: ParamGroup, members: list[Tensor], rates: Sequence[Any]) -> None:
-        together: dict[Any, list[Tensor]] = {}  # by dtype and device
+    def _check_gradients(self, members: list[Tensor]) -> None:
         for p in members:
-            p.grad = p.grad.detach()
-            if p.grad.shape != p.shape:
+            gradient = p.grad
+            if gradient.op is not None:
+                p.grad = gradient.detach()
+            if gradient.shape != p.shape:
                 raise ValueError(
                     f"[{type(self).__name__}] expected a gradient of the parameter's shape "
-                    f"{p.shape}, got {p.grad.shape}."
+                    f"{p.shape}, got {gradient.shape}."
                 )
-            together.setdefault((p.dtype, p.device.name), []).append(p)
-        for sharing in together.values():
-            if self.elementwise and all(can_run(p, p.grad) for p in sharing):
-                self._run_rule(group, sharing, rates)
-                continue
-            fitting = [rate.to(sharing[0].device, sharing[0].dtype) for rate in rates]
-            for p in sharing:
-                gradient = p.grad.astype(p.dtype)
-                p.data = self.update(p.detach(), gradient, self.state[p], group, fitting)
 
-    def _run_rule(self, group: ParamGroup, members: list[Tensor], rates: Sequence[Any]) -> None:
-        """`update` as one tile program, run over all members in one call."""
-        options = ((k, group[k]) for k in group if k not in (*self.variable, "params"))
-        key = (tuple(group.uses(name) for name in self.variable), tuple(options))
-        if key not in self._rules:
-            names = tuple(self.init_state(members[0], group))
-            rule = rule_program(
-                type(self).__name__,
-                lambda p, g, state, numbers: self.update(p, g, state, group, numbers),
-                names,
-                len(rates),
-            )
-            self._rules[key] = names, rule
-        names, rule = self._rules[key]
+    def _update_each(self, group: ParamGroup, count: Tensor, members: list[Tensor]) -> None:
+        """`update` for one parameter after the other, by operators."""
+        count.data = count + 1
+        rates = self.rates(group, count)
         for p in members:
-            if not self.state[p].keys() >= set(names):
-                self.state[p] = {**self.init_state(p, group), **self.state[p]}
-        changed = [
-            ([p, *(self.state[p][name] for name in names)], p.grad.astype(p.dtype)) for p in members
-        ]
-        run_rule(rule, changed, [rate.to(members[0].device) for rate in rates])
+            fitting = [rate.to(p.device, p.dtype) for rate in rates]
+            gradient = p.grad.astype(p.dtype)
+            p.data = self.update(p.detach(), gradient, self.state[p], group, fitting)
 
-    def _advance(self, group: ParamGroup) -> Iterator[tuple[Any, list[Tensor]]]:
-        """Count this step: (count, the parameters with a gradient that have it).
+    def _run_rule(self, group: ParamGroup, count: Tensor, members: list[Tensor]) -> None:
+        """`rates` as one tile program, and `update` as another, over all members in one call."""
+        rule = self._rules.get(group.form)
+        if rule is None:
+            names = tuple(self.init_state(members[0], group))
+            rule = self._rules[group.form] = Rule(self, group, names)
+        changing = []
+        for p in members:
+            state = self.state[p]
+            if not state.keys() >= rule.state:
+                state = self.state[p] = {**self.init_state(p, group), **state}
+            changing.append(([p, *[state[name] for name in rule.names]], p.grad))
+        rule.step(count, group, changing)
+
+    def _stepping(self, group: ParamGroup) -> list[tuple[Tensor, list[Tensor]]]:
+        """The parameters that have a gradient, by the count of steps that they share.
 
         Parameters that were always updated together share one count; it splits when some of them
         are skipped. So a parameter that starts late has its own bias correction."""
         for p in group.params:
             if p.grad is not None and p not in self.state:
                 self._add_state(p, group, None)
+        found = []
         for count, sharing in self._counts(group):
             members = [p for p in sharing if p.grad is not None]
-            if not members:
-                continue
-            if len(members) == len(sharing):
-                step = count
-            else:
-                step = count.detach()
+            if members and len(members) < len(sharing):
+                count = count.detach()
                 for p in members:
-                    self.state[p]["step"] = step
+                    self.state[p]["step"] = count
                 changed()
-            step.data = count + 1
-            yield step, members
+            if members:
+                found.append((count, members))
+        return found
 
     def _counts(self, group: ParamGroup) -> list[tuple[Any, list[Tensor]]]:
         """Each step count of a group and the parameters that share it."""

@@ -1,16 +1,23 @@
-"""The rule of an optimizer as one tile program, run over all parameters in one call."""
+"""The rule of an optimizer as tile programs: one for the rates, one over all parameters."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..autograd import Tensor
+from ..autograd import Tensor, assign_data
+from ..backend import BackendDevice
+from ..dtype import DType
 from ..ndarray import layout
 from ..ndarray.array import NDArray, empty_like, strides_like
+from ..ndarray.kernels.programs import run
 from ..tile.ir import FULL, SCALAR
 from ..tile.program import Program, Symbol, computed_like, trace
+
+if TYPE_CHECKING:
+    from .group import ParamGroup
+    from .optimizer import Optimizer
 
 Update = Callable[[Symbol, Symbol, dict[str, Any], list[Symbol]], Symbol]
 
@@ -43,28 +50,86 @@ def rule_program(name: str, update: Update, state: Sequence[str], n_rates: int) 
     return trace(rule, name, arguments, kinds)
 
 
-def can_run(p: Tensor, g: Tensor) -> bool:
-    """Are both arrays of a device (not NumPy's)?"""
-    return all(isinstance(t.realize_cached_data(), NDArray) for t in (p, g))
+def rate_program(
+    name: str,
+    rates: Callable[[Any, Any], Sequence[Any]],
+    group: ParamGroup,
+    names: Sequence[str],
+) -> Program:
+    """(count, hyperparameters...) -> (count + 1, rates...), by rates(group, count + 1)."""
+
+    def advance(count: Symbol, *numbers: Symbol) -> tuple[Any, ...]:
+        t = count + 1
+        return t, *rates(SymbolicGroup(group, dict(zip(names, numbers, strict=True))), t)
+
+    return trace(advance, f"{name} rates", ["count", *names])
 
 
-def run_rule(
-    program: Program, members: Sequence[tuple[Sequence[Tensor], Tensor]], rates: Sequence[Tensor]
-) -> None:
-    """Run it for each (the parameter and its state, its gradient), on one device."""
-    shared = [r.realize_cached_data() for r in rates]
-    outs = [[_target(t, g.realize_cached_data()) for t in changed] for changed, g in members]
-    calls = [
-        (tuple(out), (own.realize_cached_data(), g.realize_cached_data(),
-                      *(t.realize_cached_data() for t in state), *shared))
-        for out, ((own, *state), g) in zip(outs, members, strict=True)
-    ]  # fmt: skip
-    first = calls[0][1]
-    typed = program.for_dtypes(tuple(a.dtype for a in first), tuple(a.dtype for a in calls[0][0]))
-    first[0].device.mod.run_each(typed, calls)
-    for out, (changed, _) in zip(outs, members, strict=True):
-        for tensor, array in zip(changed, out, strict=True):
-            tensor.data = Tensor.make_const(array)
+class SymbolicGroup:
+    """A group whose hyperparameters are values of a program."""
+
+    def __init__(self, group: ParamGroup, numbers: dict[str, Symbol]):
+        self._group = group
+        self.tensor = numbers.__getitem__
+        self.uses = group.uses
+
+    def __getitem__(self, name: str) -> Any:
+        return self._group[name]
+
+
+def can_run(count: Tensor) -> bool:
+    """Is it an array of a device (not NumPy's), as all that an optimizer makes then is?"""
+    return isinstance(count.realize_cached_data(), NDArray)
+
+
+Changing = tuple[list[Tensor], Tensor]  # a parameter and its state; its gradient
+
+
+class Rule:
+    """The step of an optimizer for groups of one form: two tile programs."""
+
+    def __init__(self, optimizer: Optimizer, group: ParamGroup, names: tuple[str, ...]):
+        self.names, self.state = names, frozenset(names)
+        self.variable = optimizer.variable
+        name = type(optimizer).__name__
+        self.rates = rate_program(name, optimizer.rates, group, self.variable)
+        self.update = rule_program(
+            name,
+            lambda p, g, state, numbers: optimizer.update(p, g, state, group, numbers),
+            names,
+            len(self.rates.outputs) - 1,
+        )
+
+    def step(self, count: Tensor, group: ParamGroup, members: Sequence[Changing]) -> None:
+        """Count the step, and change the members by it."""
+        numbers = [group.tensor(name).realize_cached_data() for name in self.variable]
+        t, *rates = run(self.rates, count.realize_cached_data(), *numbers)
+        assign_data([count], [t])
+        together: dict[Any, list[Changing]] = {}  # by dtype and device
+        for member in members:
+            p = member[0][0]
+            together.setdefault((p.dtype, p.device), []).append(member)
+        for (dtype, device), sharing in together.items():
+            fitting = rates if rates[0].device is device else [rate.to(device) for rate in rates]
+            self._update_all(dtype, device, sharing, fitting)
+
+    def _update_all(
+        self, dtype: DType, device: BackendDevice, members: list[Changing], rates: list[NDArray]
+    ) -> None:
+        calls = []
+        for changing, gradient in members:
+            g = gradient.realize_cached_data()
+            g = g if g.dtype is dtype else g.astype(dtype)
+            outs = [_target(tensor, g) for tensor in changing]
+            p, *state = changing
+            ins = [p.cached_data, g, *[t.cached_data for t in state], *rates]
+            calls.append((outs, ins))
+        outs, ins = calls[0]
+        inputs, outputs = [a.dtype for a in ins], [a.dtype for a in outs]
+        typed = self.update.for_dtypes(tuple(inputs), tuple(outputs))
+        device.mod.run_each(typed, calls)
+        tensors = [tensor for changing, _ in members for tensor in changing]
+        assign_data(tensors, [array for outs, _ in calls for array in outs])
 
 
 def _target(tensor: Tensor, gradient: NDArray) -> NDArray:
@@ -76,13 +141,11 @@ def _target(tensor: Tensor, gradient: NDArray) -> NDArray:
     array: NDArray = tensor.realize_cached_data()
     # The tensor, `array` and the argument refer to the array; the array and an argument to memory.
     is_own = sys.getrefcount(array) <= 3 and sys.getrefcount(array._handle) <= 2
-    shape = array.shape
+    shape, strides = array.shape, array.strides
     leading = [gradient] if len(shape) > 2 else []
-    strides = strides_like(shape, *leading) or layout.compact_strides(shape)
-    fits = array._handle.size == array.size and all(
-        n == 1 or here == there
-        for n, here, there in zip(shape, array.strides, strides, strict=True)
-    )
-    if is_own and fits and not getattr(array._handle, "readonly", False):
+    wanted = strides_like(shape, *leading) if leading else None
+    in_order = layout.is_row_major(shape, strides) if wanted is None else wanted == strides
+    is_whole = array._handle.size == array.size
+    if is_own and in_order and is_whole and not getattr(array._handle, "readonly", False):
         return array
     return empty_like(shape, array.dtype, array.device, *leading)

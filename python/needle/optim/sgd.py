@@ -7,7 +7,6 @@ from typing import Any
 
 from ..autograd import Tensor
 from ..ops.common import zeros_like
-from ..ops.compare import equal, where
 from .group import ParamGroup
 from .optimizer import Optimizer, State
 
@@ -55,8 +54,10 @@ class SGD(Optimizer):
     def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
         lr, decay, momentum = (group.tensor(x) for x in ("lr", "weight_decay", "momentum"))
         dampening = group["dampening"]
-        # PyTorch's dampening does not count at the first step, where u = g: the gain is 1, as t is.
-        gain = 1 - momentum if dampening is None else where(equal(t, 1), t, 1 - dampening)
+        # PyTorch's dampening does not count at the first step, where u = g: 2 - t is 1 there.
+        gain = 1 - momentum
+        if dampening is not None:
+            gain = 1 - dampening * (1 - (2 - t).maximum(0))
         return lr, decay, momentum, gain
 
     def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:

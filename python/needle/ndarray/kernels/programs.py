@@ -8,7 +8,7 @@ from typing import Any
 from ... import _native
 from ...dtype import DType
 from ...tile.ir import COLUMN, FULL, ROW, SCALAR
-from ...tile.program import Program, ProgramError, TypedProgram
+from ...tile.program import Program, ProgramError
 from .. import layout
 from ..array import NDArray, empty_like, make_view
 from ..interop.numpy_mode import array_function
@@ -33,7 +33,8 @@ def run(program: Program, *arrays: NDArray, axes: Shape = ()) -> Any:
             same_device(program.name, *arrays)
     find = _form_of_run if device.mod is _native else _form_of_run.__wrapped__
     shapes, dtypes = tuple([a.shape for a in arrays]), tuple([a.dtype for a in arrays])
-    typed, forms, order = find(program, shapes, dtypes, axes)
+    typed = program.for_dtypes(dtypes)  # kept in the program, where `new_run` looks for it
+    forms, order = find(program, shapes, dtypes, axes)
     outs = tuple([empty_like(shape, dtype, device, *arrays) for shape, dtype in forms])
     turned = (outs, arrays) if order is None else [_turned(x, order) for x in (outs, arrays)]
     device.mod.run(typed, *turned, len(axes))
@@ -43,9 +44,9 @@ def run(program: Program, *arrays: NDArray, axes: Shape = ()) -> Any:
 @lru_cache(maxsize=1024)
 def _form_of_run(
     program: Program, shapes: tuple[Shape, ...], dtypes: tuple[DType, ...], axes: Shape
-) -> tuple[TypedProgram, list[tuple[Shape, DType]], Shape | None]:
-    """What `run` needs to know of its arrays: the program for their dtypes, its outputs' shapes and
-    dtypes, and the order that brings `axes` to the end, if they are not there."""
+) -> tuple[list[tuple[Shape, DType]], Shape | None]:
+    """What `run` needs to know of its arrays: the outputs' shapes and dtypes, and the order that
+    brings `axes` to the end, if they are not there."""
     shape = shapes[0]
     for other in shapes[1:]:
         if other != shape:
@@ -64,7 +65,7 @@ def _form_of_run(
             f"[{program.name}] random numbers follow the order of all axes: the row must be made "
             f"of the last axes, got {axes} of {len(shape)}."
         )
-    return typed, forms, (*kept, *axes) if axes and axes[0] != len(kept) else None
+    return forms, (*kept, *axes) if axes and axes[0] != len(kept) else None
 
 
 def _turned(arrays: Arrays, order: Shape) -> Arrays:

@@ -330,14 +330,16 @@ def walk_back(
     out_grads: Any,
     store: Callable[[Any, Any], None],
     differentiate: Callable[[Any, Any], Any],
-    explain: Callable[[Any, Any], None],
     run_hooks: Callable[[Any, Any], Any],
     reached: set[int] | None,
     ends: set[int],
     freed: Any,
     /,
 ) -> None:
-    """Reverse mode: needle/graph.py's `propagate`, which has the steps."""
+    """Reverse mode: needle/autograd/graph.py's `propagate`, which has the steps."""
+
+def have_forms(node: Any, gradients: Any, /) -> bool:
+    """Are gradients plainly of the shapes and dtypes of the node's inputs?"""
 
 def next_stamp() -> int:
     """The next number in the order in which nodes are made."""

@@ -1,4 +1,4 @@
-// The walk of reverse mode; needle/graph.py says what it does, and calls the operators.
+// The walk of reverse mode; needle/autograd/graph.py says what it does, and calls the operators.
 #include <iterator>
 #include <map>
 
@@ -7,11 +7,10 @@
 namespace needle {
 namespace {
 
-// What the walk needs of needle/graph.py.
+// What the walk needs of needle/autograd/graph.py.
 struct Steps {
   PyObject* store;          // (node, adjoint)
   PyObject* differentiate;  // (node, adjoint) -> the adjoints of node.inputs, None where none is
-  PyObject* explain;        // (node, gradients): raises if they do not fit node.inputs
   PyObject* run_hooks;      // (node, adjoint) -> what the node's hooks make of it
   PyObject* reached;        // ids of the nodes that may be walked to, or None for all
   PyObject* ends;           // ids of those that are not looked behind
@@ -39,23 +38,42 @@ NodeFields& read_node(nb::handle object) {
   return *node;
 }
 
-// The shape of a node's array; null if it has none (a tuple), or not now (lazy mode).
-PyObject* shape_of(const NodeFields& node) {
-  const ArrayFields* const array =
-      node.cached_data == nullptr ? nullptr : array_fields(node.cached_data);
-  return array == nullptr ? nullptr : array->shape;
+// A node's array; null if it has none (a tuple), or not now (lazy mode).
+const ArrayFields* array_of(const NodeFields& node) {
+  return node.cached_data == nullptr ? nullptr : array_fields(node.cached_data);
 }
 
-// Are both arrays of one shape? Where that is not plain to see, explain() has the last word.
-bool has_shape_of(const NodeFields& source, nb::handle gradient) {
+// Has a gradient the shape and dtype of the input it is for, as far as that is plain to see?
+bool has_form_of(const NodeFields& source, nb::handle gradient) {
   const NodeFields* const node = node_fields(gradient);
-  PyObject* const shape = shape_of(source);
-  PyObject* const other = node == nullptr ? nullptr : shape_of(*node);
-  if (shape == nullptr || other == nullptr) return false;
-  if (shape == other) return true;
-  const int same = PyObject_RichCompareBool(shape, other, Py_EQ);
+  const ArrayFields* const array = array_of(source);
+  const ArrayFields* const other = node == nullptr ? nullptr : array_of(*node);
+  if (array == nullptr || other == nullptr || array->dtype != other->dtype) return false;
+  if (array->shape == other->shape) return true;
+  const int same = PyObject_RichCompareBool(array->shape, other->shape, Py_EQ);
   if (same < 0) throw nb::python_error();
   return same != 0;
+}
+
+// have_forms(node, gradients): need none of them be unbroadcast (needle/autograd/unbroadcast.py)?
+PyObject* have_forms(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([=]() -> PyObject* {
+    if (count != 2)
+      raise_type({"backward", nullptr}, "expected a value and the gradients of its inputs");
+    const NodeFields* const node = node_fields(arguments[0]);
+    if (node == nullptr) Py_RETURN_TRUE;  // there are no inputs to compare them with
+    const nb::object inputs = checked(PySequence_Fast(node->inputs, "inputs"));
+    const nb::object parts = checked(PySequence_Fast(arguments[1], "gradients"));
+    const Py_ssize_t size = PySequence_Fast_GET_SIZE(inputs.ptr());
+    if (PySequence_Fast_GET_SIZE(parts.ptr()) != size) Py_RETURN_FALSE;
+    for (Py_ssize_t i = 0; i < size; ++i) {
+      const NodeFields& source = read_node(PySequence_Fast_GET_ITEM(inputs.ptr(), i));
+      const nb::handle part = PySequence_Fast_GET_ITEM(parts.ptr(), i);
+      if (part.is_none() || !is_true(source.requires_grad)) continue;
+      if (!has_form_of(source, part)) Py_RETURN_FALSE;
+    }
+    Py_RETURN_TRUE;
+  });
 }
 
 // Nodes with the adjoints that they have so far, by their numbers: the last one has got all of it.
@@ -111,13 +129,11 @@ class Walk {
     const nb::object inputs = checked(PySequence_Fast(read_node(node).inputs, "inputs"));
     const nb::object parts = checked(PySequence_Fast(gradients.ptr(), "gradients"));
     const Py_ssize_t count = PySequence_Fast_GET_SIZE(inputs.ptr());
-    if (PySequence_Fast_GET_SIZE(parts.ptr()) != count) call(steps_.explain, node, gradients);
     for (Py_ssize_t i = 0; i < count && i < PySequence_Fast_GET_SIZE(parts.ptr()); ++i) {
       const nb::object source = nb::borrow(PySequence_Fast_GET_ITEM(inputs.ptr(), i));
       const nb::object part = nb::borrow(PySequence_Fast_GET_ITEM(parts.ptr(), i));
       const NodeFields& fields = read_node(source);
       if (part.is_none() || !is_true(fields.requires_grad)) continue;
-      if (!has_shape_of(fields, part)) call(steps_.explain, node, gradients);
       give(source, part);
     }
   }
@@ -129,17 +145,16 @@ class Walk {
 // walk_back(outputs, out_grads, then as in Steps)
 PyObject* walk_back(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return guarded([=]() -> PyObject* {
-    const bool fits = count == 9 && PyAnySet_Check(arguments[7]) &&
-                      (arguments[6] == Py_None || PyAnySet_Check(arguments[6]));
-    if (!fits) raise_type({"backward", nullptr}, "expected outputs, their adjoints and 7 more");
+    const bool fits = count == 8 && PyAnySet_Check(arguments[6]) &&
+                      (arguments[5] == Py_None || PyAnySet_Check(arguments[5]));
+    if (!fits) raise_type({"backward", nullptr}, "expected outputs, their adjoints and 6 more");
     const nb::object outputs = checked(PySequence_Fast(arguments[0], "outputs"));
     const nb::object out_grads = checked(PySequence_Fast(arguments[1], "out_grads"));
     const Py_ssize_t size = PySequence_Fast_GET_SIZE(outputs.ptr());
     if (PySequence_Fast_GET_SIZE(out_grads.ptr()) != size) {
       raise_value({"backward", nullptr}, "expected one adjoint for each of %zd outputs", size);
     }
-    Walk walk({arguments[2], arguments[3], arguments[4], arguments[5], arguments[6], arguments[7],
-               arguments[8]});
+    Walk walk({arguments[2], arguments[3], arguments[4], arguments[5], arguments[6], arguments[7]});
     for (Py_ssize_t i = 0; i < size; ++i) {
       walk.give(PySequence_Fast_GET_ITEM(outputs.ptr(), i),
                 PySequence_Fast_GET_ITEM(out_grads.ptr(), i));
@@ -152,7 +167,8 @@ PyObject* walk_back(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 }  // namespace
 
 void bind_reverse(nb::module_& m) {
-  static PyMethodDef functions[] = {fast_method("walk_back", walk_back), {}};
+  static PyMethodDef functions[] = {
+      fast_method("walk_back", walk_back), fast_method("have_forms", have_forms), {}};
   if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
 }
 

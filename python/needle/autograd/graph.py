@@ -140,7 +140,6 @@ def propagate(
             out_grads,
             store if noting.facts is None else _noting_hooks(store),
             _differentiate,
-            _check_gradients,
             run_hooks or _run_hooks,
             reached,
             ends,
@@ -234,23 +233,3 @@ def _differentiate(node: Value, adjoint: Value) -> Sequence[Value | None]:
         for observer in watching:
             observer.differentiated(node, found)
     return found
-
-
-def _check_gradients(node: Value, gradients: Sequence[Any]) -> None:
-    """Raise if an operator's gradients do not fit its inputs: a mistake in a user's operator."""
-    if len(gradients) != len(node.inputs):
-        raise ValueError(
-            f"[{type(node.op).__name__}.gradient] expected one gradient per input "
-            f"({len(node.inputs)}), got {len(gradients)}."
-        )
-    for source, gradient in zip(node.inputs, gradients, strict=True):
-        if gradient is None or not source.requires_grad:
-            continue
-        shape = getattr(source, "shape", None)  # a TensorTuple has none
-        is_node = isinstance(gradient, _native.NodeBase)
-        got = getattr(gradient, "shape", None) if is_node else gradient
-        if shape is not None and shape != got:
-            raise ValueError(
-                f"[{type(node.op).__name__}.gradient] expected a Tensor of the input's shape "
-                f"{shape}, got {got}."
-            )

@@ -1,4 +1,4 @@
-"""`Op`: what every operator is. `autograd.py` has those that make tensors."""
+"""`Op`: what every operator is. `tensor.py` has those that make tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import config
+from .. import _native, config
+from .unbroadcast import unbroadcast_all
 
 
 class Op:
@@ -35,15 +36,15 @@ class Op:
         raise TypeError(f"[{type(self).__name__}] has no compute.")
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
-        """The adjoints of node.inputs, given the adjoint of node; None where there is none."""
+        """The adjoints of node.inputs, given the adjoint of node; None where there is none. What
+        was broadcast or promoted stays so: see unbroadcast.py."""
         raise TypeError(f"[{type(self).__name__}] has no gradient.")
 
     def gradient_as_tuple(self, out_grad: Any, node: Any) -> tuple[Any, ...]:
-        """`gradient`, always as a tuple."""
+        """`gradient`, always as a tuple, each adjoint in the form of its input."""
         result = self.gradient(out_grad, node)
-        if isinstance(result, (tuple, list)):
-            return tuple(result)
-        return (result,)
+        found = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+        return found if _native.have_forms(node, found) else unbroadcast_all(node, found)
 
 
 def _giving_arrays(compute: Callable[..., Any]) -> Callable[..., Any]:

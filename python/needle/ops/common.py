@@ -1,4 +1,4 @@
-"""What operators share: taking arguments in, and fitting gradients to the inputs they belong to."""
+"""What operators share: taking arguments in, naming errors, and operators without mathematics."""
 
 from __future__ import annotations
 
@@ -115,21 +115,6 @@ def whole_number(op: str, name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"[{op}] {name} must be a whole number, got {value!r:.60}.") from None
-
-
-def fit(gradient: Tensor, source: Tensor) -> Tensor:
-    """A gradient of the broadcast, promoted result, summed and cast to the source's own form."""
-    shape = source.shape
-    if gradient.shape != shape:
-        extra = gradient.ndim - len(shape)
-        stretched = (
-            i + extra for i, n in enumerate(shape) if n == 1 and gradient.shape[i + extra] != 1
-        )
-        axes = (*range(extra), *stretched)
-        gradient = gradient.sum(axes).reshape(shape)
-    dtype = source.dtype
-    is_same = gradient.dtype is dtype or gradient.dtype == dtype  # the first takes no time
-    return gradient if is_same else gradient.astype(dtype)
 
 
 def zeros_like(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from ..dtype import dtype_of
 from ..ndarray import functions as F
 from ..tile import program as tp
 from ..tile.program import Program, Symbol, program
-from .common import Scalar, check_tensor, constant, fit, is_scalar, named, reporting_as
+from .common import Scalar, check_tensor, constant, is_scalar, named, reporting_as
 from .elementwise import Elementwise, astype, pair
 from .fused import FusedOp
 
@@ -105,7 +105,7 @@ class Extremum(Elementwise):
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         a, b = (astype(x, node.dtype) for x in node.inputs)
         by_a, by_b = (
-            fit(ExtremumGradient(self.wins)(out_grad, *both), x) if x.requires_grad else None
+            ExtremumGradient(self.wins)(out_grad, *both) if x.requires_grad else None
             for x, both in zip(node.inputs, ((a, b), (b, a)), strict=True)
         )
         return by_a, by_b
@@ -172,8 +172,8 @@ class Where(TensorOp):
         return F.where(cond, a, b)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        cond, a, b = node.inputs
-        return None, fit(where(cond, out_grad, 0), a), fit(where(cond, 0, out_grad), b)
+        cond = node.inputs[0]
+        return None, where(cond, out_grad, 0), where(cond, 0, out_grad)
 
 
 @overload
@@ -243,7 +243,7 @@ class Clip(TensorOp):
             gradient = where(greater_equal(x, self.low), gradient, 0)
         if self.high is not None:
             gradient = where(less_equal(x, self.high), gradient, 0)
-        return fit(gradient, x)
+        return gradient
 
 
 @reporting_as("clip")

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F, layout
-from .common import Scalar, check_tensor, fit, one_of, zeros_like
+from .common import Scalar, check_tensor, one_of, zeros_like
 from .shape.concat import Pad, piece
 from .shape.movement import flip
 
@@ -32,9 +32,8 @@ class CumSum(TensorOp):
         return F.scan("cumsum", a, self.axis)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x: Any = node.inputs[0]
         backwards = cumsum(flip(out_grad, self.axis), self.axis)
-        return fit(flip(backwards, self.axis), x)
+        return flip(backwards, self.axis)
 
 
 def _scanned(op: str, a: Tensor, *given: int | None) -> tuple[Any, int]:
@@ -77,7 +76,7 @@ class CumProd(TensorOp):
             s = s + a * shifted(s, axis, -step, 0)
             a = a * shifted(a, axis, -step, 0)
             step *= 2
-        return fit(shifted(node, axis, 1, 1) * s, x)
+        return shifted(node, axis, 1, 1) * s
 
 
 def cumprod(

@@ -8,7 +8,6 @@ from typing import Any
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F
 from .arithmetic import multiply
-from .common import fit
 from .elementwise import pair
 from .shape.movement import permute, reshape
 
@@ -40,17 +39,19 @@ class MatMul(TensorOp):
         a: Any
         b: Any
         a, b = node.inputs
-        left = a.expand_dims(0) if a.ndim == 1 else a
-        right = b.expand_dims(1) if b.ndim == 1 else b
         g: Any = out_grad
-        g = g.expand_dims(-1) if b.ndim == 1 else g
-        g = g.expand_dims(-2) if a.ndim == 1 else g
-        by_left = _as(fit(g @ right.transpose(), left), a) if a.requires_grad else None
+        left, right = a, b
+        if b.ndim == 1:  # a column
+            right, g = b.expand_dims(1), g.expand_dims(-1)
+        if a.ndim == 1:  # a row
+            left, g = a.expand_dims(0), g.expand_dims(-2)
+        by_left = g @ right.transpose() if a.requires_grad else None
         if not b.requires_grad:
             return by_left, None
         if right.ndim == 2 and left.ndim > 2:
             left, g = _rows(left), _rows(g)
-        return by_left, _as(fit(left.transpose() @ g, right), b)
+        by_right = left.transpose() @ g
+        return by_left, by_right.squeeze(-1) if b.ndim == 1 else by_right
 
 
 def _check(a: tuple[int, ...], b: tuple[int, ...]) -> None:
@@ -67,10 +68,6 @@ def _check(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 def _rows(x: Any) -> Any:
     """(..., K) as (rows, K)"""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-
-
-def _as(gradient: Any, source: Any) -> Any:
-    return gradient if gradient.shape == source.shape else gradient.reshape(source.shape)
 
 
 def matmul(a: Any, b: Any) -> Tensor:

@@ -17,7 +17,7 @@ from ..ndarray import functions as F, layout
 from ..tile import program as tp
 from ..tile.program import Symbol, program
 from .arithmetic import divide
-from .common import check_tensor, fit, named, one_of, reporting_as, zeros_like
+from .common import check_tensor, named, one_of, reporting_as, zeros_like
 from .compare import equal, maximum, minimum, not_equal, where
 from .cumulative import cumprod, shifted
 from .elementwise import astype
@@ -126,7 +126,7 @@ class Summation(Reduction):
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
-        return fit(self.spread(out_grad, x).broadcast_to(x.shape), x)
+        return self.spread(out_grad, x).broadcast_to(x.shape)
 
 
 summation = over_axes(Summation, "summation", "The sum over axes; integers and bools in int64.")
@@ -147,7 +147,7 @@ class Mean(Reduction):
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
         share = self.spread(out_grad, x) / self.count(x.shape)
-        return fit(share.broadcast_to(x.shape), x)
+        return share.broadcast_to(x.shape)
 
 
 mean = over_axes(Mean, "mean", "The average over axes; of integers and bools in float64.")
@@ -181,7 +181,7 @@ class Var(Reduction):
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
         scale = self.spread(out_grad, x) * 2 / self.freedom(x.shape)
-        return fit(scale * self.deviation(x), x)
+        return scale * self.deviation(x)
 
 
 class Std(Var):
@@ -197,7 +197,7 @@ class Std(Var):
         # Where y = 0 every deviation is 0: any divisor but 0 gives the right gradient.
         scale: Any = divide(out_grad, where(equal(node, 0), 1, node))
         scale = scale / self.freedom(x.shape)
-        return fit(self.spread(scale, x) * self.deviation(x), x)
+        return self.spread(scale, x) * self.deviation(x)
 
 
 def _correction(
@@ -250,7 +250,7 @@ class Extreme(Reduction):
         # Counted in a wide type: 65,520 ties are infinitely many for float16.
         chosen: Any = astype(equal(x, self.spread(node, x)), accumulator(x.dtype))
         share = self.spread(out_grad, x) / chosen.sum(self.axes, keepdims=True)
-        return fit(share * chosen, x)
+        return share * chosen
 
 
 class Max(Extreme):
@@ -345,7 +345,7 @@ class Prod(Reduction):
         flat = moved.reshape(*moved.shape[: x.ndim - len(axes)], self.count(x.shape))
         before, after = _product_before(flat), _product_before(flat.flip(-1)).flip(-1)
         others = (before * after).reshape(moved.shape).permute(inverse_order(order))
-        return fit(self.spread(out_grad, x) * others, x)
+        return self.spread(out_grad, x) * others
 
 
 def _product_before(x: Any) -> Any:

@@ -21,7 +21,7 @@ from ...ndarray.index import gather as select
 from ...ndarray.index.errors import NOT_WHOLE
 from ...ndarray.layout import Shape
 from ...tile.program import Program, Symbol, equal as is_equal, program, where as choose
-from ..common import FlatOp, Scalar, check_tensor, constant, fit, one_of, reporting_as
+from ..common import FlatOp, Scalar, check_tensor, constant, one_of, reporting_as
 from ..compare import equal, where
 from ..elementwise import astype
 
@@ -197,7 +197,6 @@ class SetItem(TensorOp):
             missing = value.ndim - into_value.ndim  # leading axes of size 1
             if missing > 0:
                 into_value = into_value.reshape((1,) * missing + into_value.shape)
-            into_value = fit(into_value, value)
         return (into_x, into_value, *(None for _ in arrays))
 
 
@@ -272,8 +271,8 @@ class AddAt(TensorOp):
         return out
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        _, value, *arrays = node.inputs
-        into_value = fit(GetItem(self.index)(out_grad, *arrays), value)
+        _, _, *arrays = node.inputs
+        into_value = GetItem(self.index)(out_grad, *arrays)
         return (out_grad, into_value, *(None for _ in arrays))
 
 
@@ -365,8 +364,8 @@ class ScatterAdd(TensorOp):
         return out
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        _, index, value = node.inputs
-        return out_grad, None, fit(Gather(self.axis)(out_grad, index), value)
+        index = node.inputs[1]
+        return out_grad, None, Gather(self.axis)(out_grad, index)
 
 
 def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 from ...autograd import Tensor, TensorTuple, TensorTupleOp
 from ...ndarray import functions as F
 from ...ndarray.kernels import sequence
-from ..common import check_tensor, fit
+from ..common import check_tensor
 from ..compare import not_equal, where
 from ..composite import gradient_of_gradient
 from .softmax import logsumexp, softmax
@@ -36,8 +36,7 @@ class Attention(TensorTupleOp):
         q, k, v, *mask = node.inputs
         op = AttentionGradient(self.scale, self.causal, bool(mask and mask[0].requires_grad))
         found = op(q, k, v, *node.tuple(), *out_grad.tuple(), *mask).tuple()
-        fitted = [fit(d, x) for d, x in zip(found, node.inputs, strict=False)]
-        return (*fitted, *[None] * (len(node.inputs) - len(found)))
+        return (*found, *[None] * (len(node.inputs) - len(found)))
 
 
 class AttentionGradient(TensorTupleOp):
@@ -74,10 +73,7 @@ class AttentionGradient(TensorTupleOp):
             self._definition, whole, (g, g_log), [True] * 3 + [self.with_mask] * len(mask),
             out_grad.tuple(),
         )  # fmt: skip
-        dq, dk, dv, *d_mask = (
-            None if d is None else fit(d, x) for d, x in zip(found, (q, k, v, *mask), strict=True)
-        )
-        return (dq, dk, dv, None, None, dg, dg_log, *d_mask)
+        return (*found[:3], None, None, dg, dg_log, *found[3:])
 
     def _definition(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
         y, log_sums, _ = attention_by_definition(*inputs, scale=self.scale, causal=self.causal)

@@ -16,7 +16,7 @@ import numpy as np
 from ...autograd import Tensor, TensorOp
 from ...ndarray.kernels import conv as W
 from ...ndarray.kernels.conv import Window
-from ..common import check_tensor, fit
+from ..common import check_tensor
 from ..einsum import einsum
 
 Sizes = int | Sequence[int]
@@ -91,7 +91,7 @@ def _conv(window: Window, groups: int) -> Conv:
 
 def _wanted(target: Tensor, op: TensorOp, a: Tensor, b: Tensor) -> Tensor | None:
     """The gradient op(a, b) for an input that has one: pictures, as a rule, do not."""
-    return fit(op(a, b), target) if target.requires_grad else None
+    return op(a, b) if target.requires_grad else None
 
 
 def conv_by_definition(x: Tensor, w: Tensor, window: Window, groups: int = 1) -> Tensor:

@@ -9,7 +9,6 @@ from ...dtype import dtype_of
 from ...ndarray import functions as F
 from ...tile.ir import computed_in
 from ...tile.program import Scalar, Symbol, cast, program
-from ..common import fit
 from ..elementwise import astype
 
 
@@ -34,8 +33,7 @@ class Dropout(TensorOp):
         return F.run(masked, x, kept, F.full_like(x, self.share, dtype, shape=()))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x, kept = node.inputs
-        return fit(Dropout(self.share)(out_grad, kept), x), None
+        return Dropout(self.share)(out_grad, node.inputs[1]), None
 
 
 def drop(x: Tensor, kept: Tensor, share: float) -> Tensor:

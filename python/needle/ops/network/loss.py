@@ -29,7 +29,7 @@ from ...tile.program import (
     row_sum,
     where as choose,
 )
-from ..common import check_tensor, fit, lies_with
+from ..common import check_tensor, lies_with
 from ..compare import equal, not_equal, where
 from ..fused import FusedOp
 from ..index.indexing import from_zero, gather, ids_of, scatter_add
@@ -69,7 +69,7 @@ class CrossEntropy(TensorOp):
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x, ids = node.inputs
         g, ids = (v.expand_dims(self.axis) for v in (out_grad, ids))
-        return fit(CrossEntropyGradient(self.axis)(x.astype(g.dtype), ids, g), x), None
+        return CrossEntropyGradient(self.axis)(x.astype(g.dtype), ids, g), None
 
 
 class CrossEntropyGradient(FusedOp):
@@ -106,7 +106,7 @@ class MeanCrossEntropy(TensorOp):
         x, ids = node.inputs
         op = MeanCrossEntropyGradient(self.axis, self.ignored)
         op.statistics = self.statistics
-        return fit(op(x.astype(out_grad.dtype), ids, out_grad), x), None
+        return op(x.astype(out_grad.dtype), ids, out_grad), None
 
 
 class MeanCrossEntropyGradient(FusedOp):
@@ -232,7 +232,7 @@ class BinaryCrossEntropy(TensorOp):
         wide = p.astype(accumulator(p.dtype))  # 1e-12 is no float16
         dp = out_grad * (wide - t) / (wide * (1 - wide)).clip(1e-12)
         dt = out_grad * (_log_tensor(1 - p) - _log_tensor(p))
-        return fit(dp, p), fit(dt, t)
+        return dp, dt
 
 
 def _log(p: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from ...autograd import Tensor, TensorTuple, TensorTupleOp
 from ...ndarray import functions as F
 from ...ndarray.kernels import sequence
-from ..common import check_tensor, fit
+from ..common import check_tensor
 from ..composite import gradient_of_gradient
 from ..shape.concat import chunk, split, stack
 
@@ -46,7 +46,7 @@ class RecurrentLayer(TensorTupleOp):
         wanted = tuple([x.requires_grad for x in node.inputs])
         op = RecurrentLayerGradient(self.cell, wanted)
         found = iter(op(*node.inputs, node, *out_grad[:-2]).tuple())
-        return tuple([fit(next(found), x) if x.requires_grad else None for x in node.inputs])
+        return tuple([next(found) if x.requires_grad else None for x in node.inputs])
 
 
 def _named(cell: str, more: tuple[Any, ...]) -> tuple[Any, Any, Any]:

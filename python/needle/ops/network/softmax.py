@@ -20,7 +20,7 @@ from ...tile.program import (
     row_sum,
     where as choose,
 )
-from ..common import check_tensor, fit, one_of
+from ..common import check_tensor, one_of
 from ..compare import equal, where
 from ..fused import FusedOp
 from ..reduce import Axes, Reduction, in_floats, over_axes
@@ -82,7 +82,7 @@ class LogSumExp(Reduction):
         x: Any = node.inputs[0]
         axes = self.reduced(x.ndim)
         g, y = (self.spread(v, x) for v in (out_grad, node))
-        return fit(LogSumExpGradient(axes)(g, x.astype(g.dtype), y), x)
+        return LogSumExpGradient(axes)(g, x.astype(g.dtype), y)
 
 
 class LogSumExpGradient(FusedOp):
@@ -126,7 +126,7 @@ class LogSoftmax(Normalizer):
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
-        return fit(LogSoftmaxGradient(self.axes(x.ndim))(out_grad, node), x)
+        return LogSoftmaxGradient(self.axes(x.ndim))(out_grad, node)
 
 
 class LogSoftmaxGradient(FusedOp):
@@ -152,7 +152,7 @@ class Softmax(Normalizer):
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
-        return fit(SoftmaxGradient(self.axes(x.ndim))(out_grad, node), x)
+        return SoftmaxGradient(self.axes(x.ndim))(out_grad, node)
 
 
 class SoftmaxGradient(FusedOp):

@@ -21,7 +21,7 @@ from ...tile.program import (
     rsqrt,
     square,
 )
-from ..common import check_tensor, fit
+from ..common import check_tensor
 from ..fused import FusedTupleOp
 from .layer_norm import column_moments, goes_by_columns, other_axes, standardize_by_definition
 
@@ -48,8 +48,7 @@ class BatchNorm(TensorTupleOp):
         g, g_mean, g_var = out_grad.tuple()
         _, mean, var = node.tuple()
         op = BatchNormGradient(self.axes, self.eps)
-        found = op(g, x, w, mean, var, g_mean, g_var).tuple()
-        return tuple(fit(d, source) for d, source in zip(found, node.inputs, strict=True))
+        return op(g, x, w, mean, var, g_mean, g_var).tuple()
 
 
 class BatchNormGradient(FusedTupleOp):

@@ -13,7 +13,7 @@ from ...autograd import Tensor, TensorOp
 from ...backend import BackendDevice, device_named
 from ...dtype import dtype_of
 from ...ndarray import functions as F, layout
-from ..common import check_tensor, check_tensors, fit, one_of, whole_number
+from ..common import check_tensor, check_tensors, one_of, whole_number
 from ..elementwise import astype
 
 Axes = int | Sequence[int] | None
@@ -104,8 +104,7 @@ class BroadcastTo(TensorOp):
         return F.broadcast_to(a, self.shape)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x: Any = node.inputs[0]
-        return fit(out_grad, x)
+        return out_grad
 
 
 def broadcast_to(a: Tensor, *sizes: Any, shape: Any = None) -> Tensor:

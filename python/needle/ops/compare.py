@@ -111,24 +111,6 @@ class Extremum(Elementwise):
         return by_a, by_b
 
 
-class ExtremumGradient(FusedOp):
-    """dx = 0 where the other input wins, g / 2 where both are equal, else g
-
-    Chosen, not multiplied by 0 and 1: an infinite gradient is none for the input that lost."""
-
-    elementwise = True
-
-    def __init__(self, wins: str):
-        self.wins = wins
-
-    def compute(self, g: Any, x: Any, other: Any) -> Any:
-        return F.run(greatest_gradient if self.wins == "greater" else least_gradient, g, x, other)
-
-    def definition(self, g: Any, x: Any, other: Any) -> Any:
-        other_wins = (greater if self.wins == "greater" else less)(other, x)
-        return where(other_wins, 0, where(equal(x, other), g * 0.5, g))
-
-
 @program
 def greatest_gradient(g: Symbol, x: Symbol, other: Symbol) -> Symbol:
     return tp.where(other > x, 0.0, tp.where(tp.equal(other, x), g * 0.5, g))
@@ -137,6 +119,17 @@ def greatest_gradient(g: Symbol, x: Symbol, other: Symbol) -> Symbol:
 @program
 def least_gradient(g: Symbol, x: Symbol, other: Symbol) -> Symbol:
     return tp.where(other < x, 0.0, tp.where(tp.equal(other, x), g * 0.5, g))
+
+
+class ExtremumGradient(FusedOp):
+    """dx = 0 where the other input wins, g / 2 where both are equal, else g
+
+    Chosen, not multiplied by 0 and 1: an infinite gradient is none for the input that lost."""
+
+    elementwise = True
+
+    def __init__(self, wins: str):
+        self.formula = greatest_gradient if wins == "greater" else least_gradient
 
 
 class Maximum(Extremum):

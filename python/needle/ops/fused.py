@@ -1,12 +1,21 @@
-"""Operators that one tile program computes, beside the composite of operators that they equal."""
+"""Operators whose formula is a tile program: one kernel to compute, a composite to differentiate.
+
+The formula is written once. `F.run` computes it on arrays; `run_composite` does the same with
+operators on tensors, so that it has a gradient like any function of the user's.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from ..autograd import Op, Tensor, TensorOp, TensorTupleOp
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
 from ..autograd.graph import pull_back
+from ..ndarray import functions as F
+from ..tile.ir import Instruction, Program
 from .common import stand_in
 
 
@@ -32,8 +41,89 @@ class _ByDefinition(Op):
 
 
 class FusedOp(_ByDefinition, TensorOp):
-    """With one result."""
+    """With one result: that of the program `formula`, whose rows are made of `axes`."""
+
+    formula: Program
+    axes: tuple[int, ...] = ()
+
+    def compute(self, *arrays: Any) -> Any:
+        return F.run(self.formula, *arrays, axes=self.axes)
+
+    def definition(self, *inputs: Any) -> Any:
+        return run_composite(self.formula, *inputs, axes=self.axes)
 
 
 class FusedTupleOp(_ByDefinition, TensorTupleOp):
     """With several results."""
+
+
+# A program in operators --------------------------------------------------------------------------
+
+
+def run_composite(program: Program, *tensors: Tensor, axes: tuple[int, ...] = ()) -> Any:
+    """What `F.run` computes, as operators on tensors: one tensor, or a tuple."""
+    values: list[Any] = []
+    results: dict[int, Any] = {}
+    ndim = max((x.ndim for x in tensors), default=0)
+    for i in program.instructions:
+        if i.name == "load":
+            values.append(tensors[i.detail])
+        elif i.name == "store":
+            results[i.detail] = values[i.args[0]]
+        else:
+            args = [values[a] for a in i.args]
+            values.append(_evaluate(i, args, tensors, axes, ndim))
+    found = tuple(results[place] for place in sorted(results))
+    return found[0] if len(found) == 1 else found
+
+
+def _evaluate(
+    i: Instruction, args: list[Any], tensors: tuple[Tensor, ...], axes: tuple[int, ...], ndim: int
+) -> Any:
+    if i.name == "constant":  # a number has the type of what it meets
+        return i.detail[0] if isinstance(i.detail, tuple) else i.detail
+    if i.name == "row_size":
+        return math.prod(max(_size(x, axis, ndim) for x in tensors) for axis in axes)
+    if i.name == "cast":
+        return args[0].astype(i.detail)
+    if i.name in ("row_sum", "row_max", "row_min", "row_prod"):
+        return _operators()[i.name.removeprefix("row_")](args[0], axes, keepdims=True)
+    if i.name == "column_sum":
+        others = tuple(axis for axis in range(ndim) if axis not in axes)
+        return args[0].sum(others, keepdims=True)
+    if i.name == "add_at":
+        return _add_at(args[0], args[1], args[2], axes[0])
+    return _operators()[i.name](*args)
+
+
+def _size(x: Tensor, axis: int, ndim: int) -> int:
+    """The size of x along an axis of the broadcast shape."""
+    place = axis - (ndim - x.ndim)
+    return x.shape[place] if place >= 0 else 1
+
+
+def _add_at(x: Any, index: Any, amount: Any, axis: int) -> Any:
+    """x with `amount` added at a position of each row, if it is in the row."""
+    operators = _operators()
+    less, where = operators["less"], operators["where"]
+    is_inside = operators["logical_and"](less(-1, index), less(index, x.shape[axis]))
+    place, part = where(is_inside, index, 0), where(is_inside, amount, 0)
+    return operators["scatter_add"](x, axis, place.astype("int64"), part)
+
+
+@cache
+def _operators() -> Mapping[str, Callable[..., Any]]:
+    """The operator that each instruction is: of the same name, but for these."""
+    from .. import ops  # the operators themselves are fused, and import this file
+
+    functions: dict[str, Callable[..., Any]] = vars(ops)
+    return functions | {
+        "negative": ops.negate,
+        "as_number": lambda x: x,
+        "cast_like": lambda x, other: x.astype(other.dtype),
+        "computed_like": lambda x, other: x.astype(other.dtype),
+        "sum": ops.summation,
+        "prod": ops.prod,
+        "max": ops.max,
+        "min": ops.min,
+    }

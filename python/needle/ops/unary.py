@@ -12,7 +12,6 @@ from ..ndarray import functions as F
 from ..tile import program as tp
 from ..tile.program import Program, Symbol, program
 from .common import FlatOp, check_tensor
-from .compare import greater, where
 from .elementwise import Elementwise
 from .fused import FusedOp
 
@@ -295,21 +294,16 @@ class Tanh(Elementwise):
         return TanhGradient()(out_grad, node)
 
 
+@program
+def tanh_gradient(g: Symbol, y: Symbol) -> Symbol:
+    return g * (1.0 - y * y)
+
+
 class TanhGradient(FusedOp):
     """dx = g (1 - y²)"""
 
     elementwise = True
-
-    def compute(self, g: Any, y: Any) -> Any:
-        return F.run(tanh_gradient, g, y)
-
-    def definition(self, g: Any, y: Any) -> Any:
-        return g * (1 - y * y)
-
-
-@program
-def tanh_gradient(g: Symbol, y: Symbol) -> Symbol:
-    return g * (1.0 - y * y)
+    formula = tanh_gradient
 
 
 def tanh(x: Tensor) -> Tensor:
@@ -354,21 +348,16 @@ class Sigmoid(Elementwise):
         return SigmoidGradient()(out_grad, node)
 
 
+@program
+def sigmoid_gradient(g: Symbol, y: Symbol) -> Symbol:
+    return g * y * (1.0 - y)
+
+
 class SigmoidGradient(FusedOp):
     """dx = g y (1 - y)"""
 
     elementwise = True
-
-    def compute(self, g: Any, y: Any) -> Any:
-        return F.run(sigmoid_gradient, g, y)
-
-    def definition(self, g: Any, y: Any) -> Any:
-        return g * y * (1 - y)
-
-
-@program
-def sigmoid_gradient(g: Symbol, y: Symbol) -> Symbol:
-    return g * y * (1.0 - y)
+    formula = sigmoid_gradient
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -385,21 +374,16 @@ class ReLU(Elementwise):
         return ReLUGradient()(out_grad, node)  # y is there for the next layer, x for nobody else
 
 
+@program
+def relu_gradient(g: Symbol, y: Symbol) -> Symbol:
+    return tp.where(y > 0, g, 0.0)
+
+
 class ReLUGradient(FusedOp):
     """dx = g where y > 0, else 0"""
 
     elementwise = True
-
-    def compute(self, g: Any, y: Any) -> Any:
-        return F.run(relu_gradient, g, y)
-
-    def definition(self, g: Any, y: Any) -> Any:
-        return where(greater(y, 0), g, 0)
-
-
-@program
-def relu_gradient(g: Symbol, y: Symbol) -> Symbol:
-    return tp.where(y > 0, g, 0.0)
+    formula = relu_gradient
 
 
 def relu(x: Tensor) -> Tensor:

@@ -11,10 +11,10 @@ from ...ndarray import functions as F
 from ...tile import program as tp
 from ...tile.program import Program, Symbol, program
 from ..common import check_tensor
-from ..compare import greater, minimum, where
+from ..compare import greater, where
 from ..fused import FusedOp
 from ..reduce import in_floats
-from ..unary import erf, exp, sigmoid, square, tanh
+from ..unary import erf, exp, square
 
 ROOT_HALF = math.sqrt(0.5)
 DENSITY = 1 / math.sqrt(2 * math.pi)  # of the normal distribution at 0
@@ -101,15 +101,7 @@ class GeluTanhGradient(FusedOp):
     """dx = g ((1 + t) / 2 + x (1 - t²) u' / 2)"""
 
     elementwise = True
-
-    def compute(self, g: Any, x: Any) -> Any:
-        return F.run(gelu_tanh_gradient, g, x)
-
-    def definition(self, g: Any, x: Any) -> Any:
-        squared = square(x) * TANH_CUBIC
-        t = tanh(x * TANH_SCALE * (squared + 1))
-        slope = (squared * 3 + 1) * TANH_SCALE
-        return g * 0.5 * ((t + 1) + x * (1 - square(t)) * slope)
+    formula = gelu_tanh_gradient
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -135,13 +127,7 @@ class SiluGradient(FusedOp):
     """dx = g σ (1 + x (1 - σ))"""
 
     elementwise = True
-
-    def compute(self, g: Any, x: Any) -> Any:
-        return F.run(silu_gradient, g, x)
-
-    def definition(self, g: Any, x: Any) -> Any:
-        s = sigmoid(x)
-        return g * s * (x * (1 - s) + 1)
+    formula = silu_gradient
 
 
 def silu(input: Tensor) -> Tensor:
@@ -223,15 +209,7 @@ class SoftplusGradient(FusedOp):
     elementwise = True
 
     def __init__(self, beta: float, threshold: float):
-        self.beta = beta
-        self.threshold = threshold
-
-    def compute(self, g: Any, x: Any) -> Any:
-        return F.run(softplus_gradient(self.beta, self.threshold), g, x)
-
-    def definition(self, g: Any, x: Any) -> Any:
-        z = x * self.beta
-        return where(greater(z, self.threshold), g, g * sigmoid(z))
+        self.formula = softplus_gradient(beta, threshold)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -280,13 +258,7 @@ class EluGradient(FusedOp):
     elementwise = True
 
     def __init__(self, alpha: float):
-        self.alpha = alpha
-
-    def compute(self, g: Any, x: Any) -> Any:
-        return F.run(elu_gradient(self.alpha), g, x)
-
-    def definition(self, g: Any, x: Any) -> Any:
-        return where(greater(x, 0), g, g * exp(minimum(x, 0.0)) * self.alpha)
+        self.formula = elu_gradient(alpha)
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:

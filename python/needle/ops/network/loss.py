@@ -31,11 +31,11 @@ from ...tile.program import (
 )
 from ..common import check_tensor, lies_with
 from ..compare import equal, not_equal, where
-from ..fused import FusedOp
-from ..index.indexing import from_zero, gather, ids_of, scatter_add
+from ..fused import FusedOp, run_composite
+from ..index.indexing import from_zero, gather, ids_of
 from ..reduce import accumulator, in_floats
 from ..unary import log as log_of
-from .softmax import logsoftmax, softmax
+from .softmax import logsoftmax
 
 
 @program
@@ -75,14 +75,10 @@ class CrossEntropy(TensorOp):
 class CrossEntropyGradient(FusedOp):
     """dx_c = g (softmax(x)_c - [c = t])"""
 
+    formula = softmax_without
+
     def __init__(self, axis: int):
-        self.axis = axis
-
-    def compute(self, x: Any, ids: Any, g: Any) -> Any:
-        return F.run(softmax_without, x, ids, g, axes=(self.axis,))
-
-    def definition(self, x: Any, ids: Any, g: Any) -> Any:
-        return scatter_add(softmax(x, self.axis) * g, self.axis, ids, -g)
+        self.axes = (axis,)
 
 
 class MeanCrossEntropy(TensorOp):
@@ -127,9 +123,9 @@ class MeanCrossEntropyGradient(FusedOp):
 
     def definition(self, x: Any, ids: Any, g: Any) -> Any:
         kept = not_equal(ids, self.ignored)
-        shares = where(kept, g / kept.astype(g.dtype).sum(), 0.0).expand_dims(self.axis)
-        places = where(kept, ids, 0).expand_dims(self.axis)
-        return scatter_add(softmax(x, self.axis) * shares, self.axis, places, -shares)
+        share = where(kept, g / kept.astype(g.dtype).sum(), 0.0)
+        rows = (v.expand_dims(self.axis) for v in (ids, share))
+        return run_composite(softmax_without, x, *rows, axes=(self.axis,))
 
 
 def _mean_cross_entropy(x: Any, ids: Any, axis: int, ignored: int) -> tuple[Any, Any]:

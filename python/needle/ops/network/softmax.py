@@ -21,7 +21,6 @@ from ...tile.program import (
     where as choose,
 )
 from ..common import check_tensor, one_of
-from ..compare import equal, where
 from ..fused import FusedOp
 from ..reduce import Axes, Reduction, in_floats, over_axes
 
@@ -88,16 +87,10 @@ class LogSumExp(Reduction):
 class LogSumExpGradient(FusedOp):
     """dx_i = g w_i / Σ w_j  with w_i = e^(x_i - y)"""
 
+    formula = log_sum_exp_gradient
+
     def __init__(self, axes: tuple[int, ...]):
         self.axes = axes
-
-    def compute(self, g: Any, x: Any, y: Any) -> Any:
-        return F.run(log_sum_exp_gradient, g, x, y, axes=self.axes)
-
-    def definition(self, g: Any, x: Any, y: Any) -> Any:
-        weights = (x - where(equal(y, -math.inf), 0, y)).exp()
-        total = weights.sum(self.axes, keepdims=True)
-        return g / where(equal(total, 0), 1, total) * weights
 
 
 logsumexp = over_axes(LogSumExp, "logsumexp", "log(sum(exp(a))) over axes, without overflow.")
@@ -132,14 +125,10 @@ class LogSoftmax(Normalizer):
 class LogSoftmaxGradient(FusedOp):
     """dx_i = g_i - e^y_i Σ g_j"""
 
+    formula = log_softmax_gradient
+
     def __init__(self, axes: tuple[int, ...]):
         self.axes = axes
-
-    def compute(self, g: Any, y: Any) -> Any:
-        return F.run(log_softmax_gradient, g, y, axes=self.axes)
-
-    def definition(self, g: Any, y: Any) -> Any:
-        return g - y.exp() * g.sum(self.axes, keepdims=True)
 
 
 class Softmax(Normalizer):
@@ -158,15 +147,10 @@ class Softmax(Normalizer):
 class SoftmaxGradient(FusedOp):
     """dx_i = y_i (g_i - Σ g_j y_j)"""
 
+    formula = softmax_gradient
+
     def __init__(self, axes: tuple[int, ...]):
         self.axes = axes
-
-    def compute(self, g: Any, y: Any) -> Any:
-        return F.run(softmax_gradient, g, y, axes=self.axes)
-
-    def definition(self, g: Any, y: Any) -> Any:
-        weighted = g * y
-        return weighted - weighted.sum(self.axes, keepdims=True) * y
 
 
 def _axis(op: str, axes: Any, axis: Any, dim: Any) -> Any:

@@ -22,7 +22,7 @@ from ...tile.program import (
     square,
 )
 from ..common import check_tensor
-from ..fused import FusedTupleOp
+from ..fused import FusedTupleOp, run_composite
 from .layer_norm import column_moments, goes_by_columns, other_axes, standardize_by_definition
 
 
@@ -70,16 +70,8 @@ class BatchNormGradient(FusedTupleOp):
         dw, *factors = F.run(adjoint_factors(count, self.eps), *sums, w, var, g_mean, g_var)
         return F.run(scaled_adjoint, g, x, mean, *factors), dw, sums[0]
 
-    def definition(
-        self, g: Any, x: Any, w: Any, mean: Any, var: Any, g_mean: Any, g_var: Any
-    ) -> Any:
-        r, d = (var + self.eps).rsqrt(), x - mean
-        count = math.prod(x.shape[i] for i in self.axes)
-        by_g = g.sum(self.axes, keepdims=True)
-        by_gd = (g * d).sum(self.axes, keepdims=True)
-        of_d = (w * r**3 * by_gd - 2 * g_var) / count
-        dx = w * r * g - d * of_d - (w * r * by_g - g_mean) / count
-        return dx, r * by_gd, by_g
+    def definition(self, *inputs: Any) -> Any:
+        return run_composite(gradient_by_rows(self.eps), *inputs, axes=self.axes)
 
 
 @cache

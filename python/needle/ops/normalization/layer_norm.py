@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from ...autograd import Op, Tensor, TensorOp, TensorTuple, TensorTupleOp
-from ...dtype import DType, float32, float64
+from ...dtype import DType, dtype_of, float32, float64
 from ...ndarray import functions as F
 from ...tile.program import (
     Program,
@@ -26,7 +26,7 @@ from ...tile.program import (
     trace,
 )
 from ..common import check_tensor, lies_with
-from ..fused import FusedOp, FusedTupleOp
+from ..fused import FusedOp, FusedTupleOp, run_composite
 from ..reduce import accumulator, averaged
 
 
@@ -76,14 +76,9 @@ class StandardizeGradient(FusedOp):
         source = standardize_gradient(self.eps, self.centred)
         return F.run(source, g, y, var, g_mean, g_var, axes=self.axes)
 
-    def definition(self, g: Any, y: Any, var: Any, g_mean: Any, g_var: Any) -> Any:
-        scale = (var + self.eps).rsqrt()
-        count = math.prod(y.shape[i] for i in self.axes)
-        by_y = scale * (g * y).mean(self.axes, keepdims=True) - 2 * g_var / (count * scale)
-        dx = scale * g - y * by_y
-        if self.centred:
-            dx = dx - (scale * g.mean(self.axes, keepdims=True) - g_mean / count)
-        return dx
+    def definition(self, *inputs: Any) -> Any:
+        source = standardize_gradient(self.eps, self.centred)
+        return run_composite(source, *inputs, axes=self.axes)
 
 
 @cache
@@ -204,10 +199,9 @@ def standardize_by_definition(
     x: Tensor, axes: Sequence[int], eps: float, centred: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The composite that `Standardize` equals."""
-    mean = x.mean(axes, keepdims=True) * (1 if centred else 0)
-    deviation = x - mean if centred else x
-    var = (deviation * deviation).mean(axes, keepdims=True)
-    return deviation / (var + eps).sqrt(), mean, var
+    source = standardize_program(eps, centred, dtype_of(x.dtype))
+    y, mean, var = run_composite(source, x, axes=tuple(axes))
+    return y, mean, var
 
 
 class _OverLastAxes(Op):
@@ -266,18 +260,14 @@ class AffineNormGradient(_OverLastAxes, FusedTupleOp):
 
     def definition(self, g: Any, x: Any, *weight: Any) -> Any:
         axes = self.axes(x.ndim)
-        outer = tuple(range(x.ndim - self.n_axes))
-        z, _, var = standardize_by_definition(x, axes, self.eps, self.centred)
-        h = g * weight[0] if weight else g
-        dx = h - z * (h * z).mean(axes, keepdims=True)
-        if self.centred:
-            dx = dx - h.mean(axes, keepdims=True)
-        found = [dx * (var + self.eps).rsqrt()]
-        if self.weighted:
-            found.append((g * z).sum(outer))
-        if self.shifted:
-            found.append(g.sum(outer))
-        return tuple(found)
+        forward = affine_norm_program(self.eps, self.centred, dtype_of(x.dtype), False, False)
+        _, *rows = run_composite(forward, x, axes=axes)
+        source = affine_norm_gradient(self.centred, self.weighted, self.shifted)
+        found = run_composite(source, g, x, *rows, *weight, axes=axes)
+        if isinstance(found, Tensor):
+            return (found,)
+        dx, *sums = found
+        return dx, *[v.reshape(v.shape[x.ndim - self.n_axes :]) for v in sums]
 
 
 @cache

@@ -41,6 +41,7 @@ lint: $(VENV)/installed $(VENV)/with-test $(VENV)/with-lint ## ruff, clang-forma
 	$(PY) -m mypy
 
 format: $(VENV)/installed $(VENV)/with-lint ## generated stubs, and what lint would ask for
+	$(PY) tools/public_names.py
 	$(PY) tools/tensor_methods.py
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .

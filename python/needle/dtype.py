@@ -11,6 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+__all__ = [
+    "DType", "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64",
+    "uint8", "bool_", "finfo", "iinfo",
+]  # fmt: skip
+
 Scalar = bool | int | float  # Python's numbers
 
 

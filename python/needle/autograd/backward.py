@@ -17,6 +17,8 @@ from .op import Op
 if TYPE_CHECKING:
     from .tensor import Tensor, Value
 
+__all__ = ["compute_gradient_of_variables", "clear_gradients", "grad", "in_own_memory"]
+
 
 class Freed(Op):
     """What made a value that a backward pass has freed."""

@@ -10,6 +10,8 @@ from typing import Any
 
 from .. import _native
 
+__all__ = ["is_grad_enabled", "set_grad_enabled", "no_grad", "inference_mode", "enable_grad"]
+
 is_grad_enabled = _native.is_grad_enabled
 
 

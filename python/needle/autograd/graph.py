@@ -16,7 +16,10 @@ from . import rebind as rebinding
 from .grad_mode import GradMode
 
 if TYPE_CHECKING:
-    from .tensor import Op, Value
+    from .op import Op
+    from .tensor import Value
+
+__all__ = ["observers", "HookHandle", "Observer", "find_topo_sort"]
 
 
 # Hooks ------------------------------------------------------------------------------------------

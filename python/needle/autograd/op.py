@@ -11,6 +11,8 @@ import numpy as np
 from .. import _native, config
 from .unbroadcast import unbroadcast_all
 
+__all__ = ["Op"]
+
 
 class Op:
     """An operator: `compute` on raw arrays, `gradient` on values. Parameters are attributes.

@@ -24,31 +24,20 @@ from ..ndarray.array import NDArray
 from ..ndarray.interop import asarray as intake, numpy_mode as bridge
 from ..ndarray.interop.numpy_calls import call_numpy
 from ..ndarray.layout import Size
-from .backward import (
-    clear_gradients as clear_gradients,
-    compute_gradient_of_variables as compute_gradient_of_variables,
-    grad as grad,
-    in_own_memory as in_own_memory,
-)
-from .grad_mode import (
-    enable_grad as enable_grad,
-    inference_mode as inference_mode,
-    is_grad_enabled as is_grad_enabled,
-    no_grad as no_grad,
-    set_grad_enabled as set_grad_enabled,
-)
-from .graph import (
-    HookHandle as HookHandle,
-    Observer as Observer,
-    find_topo_sort as find_topo_sort,
-    observers,
-)
-from .op import Op as Op
+from .backward import compute_gradient_of_variables
+from .grad_mode import is_grad_enabled
+from .graph import HookHandle, find_topo_sort, observers
+from .op import Op
 
 if TYPE_CHECKING:
     from ..tensor_methods import TensorMethods
 else:
     TensorMethods = object  # ops/tensor_table.py installs them
+
+__all__ = [
+    "next_stamp", "TensorOp", "TensorTupleOp", "Value", "before_write", "assign_data",
+    "after_write", "TensorTuple", "Tensor",
+]  # fmt: skip
 
 next_stamp = _native.next_stamp  # nodes are numbered in order of creation
 _make_node = _native.make_node

@@ -3,22 +3,4 @@
 Stands on: config, dtype.
 """
 
-from .device import (
-    BackendDevice,
-    all_devices,
-    cpu,
-    cpu_numpy,
-    cuda,
-    default_device,
-    device_named,
-)
-
-__all__ = [
-    "BackendDevice",
-    "all_devices",
-    "cpu",
-    "cpu_numpy",
-    "cuda",
-    "default_device",
-    "device_named",
-]
+from .device import *

@@ -7,6 +7,10 @@ from typing import Any
 
 from . import course, reference
 
+__all__ = [
+    "BackendDevice", "cpu", "cpu_numpy", "cuda", "default_device", "all_devices", "device_named",
+]  # fmt: skip
+
 
 class DeviceUnavailable(AttributeError, RuntimeError):
     """A kernel of a device that this machine does not have was asked for.

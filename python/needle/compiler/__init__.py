@@ -3,11 +3,6 @@
 Stands on: io, transforms.
 """
 
-from .control.functions import cond as cond, scan as scan, while_loop as while_loop
+from .control.functions import *
 from .errors import TraceError as TraceError
-from .function import CacheInfo as CacheInfo, Jitted as Jitted, jit as jit
-
-__all__ = [
-    *("CacheInfo", "Jitted", "TraceError"),
-    *("cond", "jit", "scan", "while_loop"),
-]
+from .function import *

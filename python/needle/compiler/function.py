@@ -26,6 +26,8 @@ from .trace.tracer import ArgumentType, Trace, is_tracing, lock, trace
 from .view.show import Kernel, Profile, Stages
 from .vjp import Moment, check_states, make_pure, pull_of, record
 
+__all__ = ["CacheInfo", "Jitted", "jit"]
+
 F = TypeVar("F", bound=Callable[..., Any])
 ENABLED = config.JIT != "off" and config.BACKEND == "nd"
 METHODS = "_compiled_methods"  # the attribute in which an object keeps its compiled methods

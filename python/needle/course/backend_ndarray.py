@@ -2,14 +2,7 @@
 
 from typing import Any
 
-from ..backend import (
-    BackendDevice as BackendDevice,
-    all_devices as all_devices,
-    cpu as cpu,
-    cpu_numpy as cpu_numpy,
-    cuda as cuda,
-    default_device as default_device,
-)
+from ..backend import *
 from ..ndarray.array import NDArray as NDArray
 from ..ndarray.creation import array as array, empty as empty, full as full
 

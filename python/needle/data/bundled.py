@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["digits"]
+
 Array = np.ndarray[Any, Any]
 
 TEST_EVERY = 5  # images 0, 5, 10, ... are the test set: 360 of 1,797

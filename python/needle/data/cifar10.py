@@ -12,6 +12,8 @@ import numpy as np
 from .dataset import Images
 from .files import check_labels, existing
 
+__all__ = ["CIFAR10Dataset"]
+
 IMAGE_BYTES = 3 * 32 * 32
 
 # All that these files need: arrays of bytes. Nothing else is ever constructed.

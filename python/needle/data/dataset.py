@@ -11,6 +11,11 @@ import numpy as np
 
 from ..ndarray.random import RandomSource
 
+__all__ = [
+    "Dataset", "IterableDataset", "NDArrayDataset", "TensorDataset", "Subset", "ConcatDataset",
+    "random_split", "collate",
+]  # fmt: skip
+
 Transform = Callable[[Any], Any]
 
 

@@ -20,6 +20,8 @@ from .dataset import Dataset, IterableDataset, collate, permutation
 from .sampler import RandomSampler
 from .workers import Job, Workers, in_order
 
+__all__ = ["DataLoader"]
+
 Array = np.ndarray[Any, Any]
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from .dataset import Images
 from .files import check_labels, read_idx
 
+__all__ = ["MNISTDataset", "MNIST", "FashionMNIST"]
+
 IMAGES, LABELS = 2051, 2049  # magic numbers
 FILES = {
     True: ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),

@@ -13,6 +13,11 @@ import numpy as np
 from ..ndarray.random import RandomSource
 from .dataset import permutation
 
+__all__ = [
+    "Sampler", "SequentialSampler", "RandomSampler", "SubsetRandomSampler",
+    "WeightedRandomSampler", "BatchSampler",
+]  # fmt: skip
+
 
 class Sampler:
     """Numbers of items: subclasses define `__iter__`, and `__len__` if they know it."""

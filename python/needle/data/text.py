@@ -11,6 +11,8 @@ from ..autograd import Tensor
 from .dataset import ArrayBacked
 from .files import existing
 
+__all__ = ["Dictionary", "Corpus", "batchify", "get_batch", "TextDataset", "read_text"]
+
 Array = np.ndarray[Any, Any]
 
 

@@ -7,6 +7,11 @@ from typing import Any
 
 import numpy as np
 
+__all__ = [
+    "Transform", "Compose", "RandomFlipHorizontal", "RandomCrop", "Normalize", "RandomErasing",
+    "Mixup",
+]  # fmt: skip
+
 Array = np.ndarray[Any, Any]
 
 

@@ -24,6 +24,13 @@ from ..ops import isfinite, topk, where
 from ..ops.common import check_tensor, whole_number
 from ..ops.reduce import accumulator
 
+__all__ = [
+    "full", "ones", "zeros", "empty", "full_like", "ones_like", "zeros_like",
+    "empty_like", "arange", "linspace", "eye", "one_hot", "rand", "randn", "randb", "randint",
+    "randperm", "multinomial", "bernoulli", "rand_like", "randn_like", "tensor", "asarray",
+    "as_tensor", "from_numpy", "from_dlpack",
+]  # fmt: skip
+
 Device = BackendDevice | str | None
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from ..autograd import Tensor
 from .basic import rand, randn
 
+__all__ = ["xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"]
+
 
 def xavier_uniform(fan_in: int, fan_out: int, gain: float = 1.0, **options: Any) -> Tensor:
     """U(-a, a) with a = gain √(6 / (fan_in + fan_out)), of shape (fan_in, fan_out)."""

@@ -7,6 +7,8 @@ from typing import Any
 from ..autograd import Tensor
 from .basic import tensor, zeros
 
+__all__ = ["FloatTensor", "DoubleTensor", "LongTensor", "IntTensor", "ByteTensor", "BoolTensor"]
+
 
 class TypedTensor:
     """`FloatTensor([1, 2])` holds this data, `FloatTensor(2, 3)` zeros of this shape."""
@@ -21,8 +23,9 @@ class TypedTensor:
         return tensor(values, dtype=self.dtype)
 
 
-TYPED = {
-    "FloatTensor": TypedTensor("float32"), "DoubleTensor": TypedTensor("float64"),
-    "LongTensor": TypedTensor("int64"), "IntTensor": TypedTensor("int32"),
-    "ByteTensor": TypedTensor("uint8"), "BoolTensor": TypedTensor("bool"),
-}  # fmt: skip
+FloatTensor = TypedTensor("float32")
+DoubleTensor = TypedTensor("float64")
+LongTensor = TypedTensor("int64")
+IntTensor = TypedTensor("int32")
+ByteTensor = TypedTensor("uint8")
+BoolTensor = TypedTensor("bool")

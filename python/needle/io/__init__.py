@@ -3,5 +3,12 @@
 Stands on: autograd.
 """
 
-from .checkpoint import Checkpoint as Checkpoint
-from .saving import load as load, save as save
+from typing import TYPE_CHECKING
+
+from ..system.later import names_of as _names_of
+
+if TYPE_CHECKING:
+    from .checkpoint import *
+    from .saving import *
+else:
+    __getattr__, __dir__ = _names_of(__name__)

@@ -10,6 +10,8 @@ import numpy as np
 from ..ndarray import random
 from .saving import load, save
 
+__all__ = ["Checkpoint"]
+
 
 def _random_states() -> dict[str, Any]:
     """The default generator's state and NumPy's, which shuffles and transforms data; plain values.

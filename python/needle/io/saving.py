@@ -15,6 +15,8 @@ import numpy as np
 from ..autograd import Tensor
 from . import formats, safetensors
 
+__all__ = ["save", "load"]
+
 TENSOR = "__tensor__"  # {"__tensor__": name} stands for a tensor in the JSON
 TUPLE = "__tuple__"
 KEYS = "__int_keys__"  # a dict with whole numbers as keys

@@ -25,6 +25,8 @@ from .array import NDArray, empty, from_numpy, full, make_view
 from .interop import numpy_mode as bridge
 from .layout import Shape, check_sizes
 
+__all__ = ["Generator", "default_generator", "manual_seed", "get_rng_state", "set_rng_state"]
+
 PRECISION = {float16: 11, bfloat16: 8, float32: 24, float64: 53}  # bits of a number below 1
 EXACT_RANGE = 2**53  # integers up to here come from one float64 draw without bias in the last bit
 

@@ -9,6 +9,12 @@ from ..init import full
 from . import functional as F
 from .module import Module, Parameter
 
+__all__ = [
+    "ReLU", "ReLU6", "Sigmoid", "LogSigmoid", "Tanh", "GELU", "SiLU", "Mish", "Softplus",
+    "Softsign", "ELU", "SELU", "LeakyReLU", "PReLU", "Hardtanh", "Hardsigmoid", "Hardswish",
+    "GLU", "Softmax", "LogSoftmax",
+]  # fmt: skip
+
 
 class _Activation(Module):
     """A module whose settings are its only attributes; the repr lists them."""

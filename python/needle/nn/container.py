@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from ..autograd import Tensor
 from .module import Module, Parameter, named_leaves
 
+__all__ = ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "Residual"]
+
 
 class _Container(Module):
     """Modules under names of their own, among other attributes that a subclass may set.

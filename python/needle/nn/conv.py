@@ -12,6 +12,11 @@ from ..ops.network.conv import Sizes, conv, make_window, per_axis
 from . import functional as F
 from .module import Module, Parameter
 
+__all__ = [
+    "Conv", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "ConvTranspose3d",
+]  # fmt: skip
+
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 

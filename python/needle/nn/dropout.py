@@ -6,6 +6,8 @@ from ..autograd import Tensor
 from . import functional as F
 from .module import Module
 
+__all__ = ["Dropout", "Dropout2d", "Dropout1d"]
+
 
 class Dropout(Module):
     """Each element is zero with probability p, else x / (1 - p); the identity in eval mode.

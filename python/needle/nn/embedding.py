@@ -10,6 +10,8 @@ from . import functional as F
 from .functional.linear import check_padding
 from .module import Module, Parameter
 
+__all__ = ["Embedding"]
+
 
 class Embedding(Module):
     """Integer (or float-typed) ids of any shape -> (..., embedding_dim): rows of `weight`.

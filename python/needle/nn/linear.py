@@ -8,6 +8,8 @@ from .. import init
 from ..autograd import Tensor
 from .module import Module, Parameter
 
+__all__ = ["Identity", "Linear", "Flatten", "Unflatten"]
+
 
 class Identity(Module):
     """y = x"""

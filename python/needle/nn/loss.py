@@ -7,6 +7,12 @@ from ..ops.network.loss import mean_cross_entropy
 from . import functional as F
 from .module import Module
 
+__all__ = [
+    "SoftmaxLoss", "CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MSELoss",
+    "L1Loss", "SmoothL1Loss", "HuberLoss", "KLDivLoss", "CosineEmbeddingLoss",
+    "TripletMarginLoss", "CosineSimilarity",
+]  # fmt: skip
+
 NO_ID = -(1 << 62)  # no class has it: a loss that ignores it ignores nothing
 
 

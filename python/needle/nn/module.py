@@ -27,6 +27,8 @@ from .state import (
     is_torch,
 )
 
+__all__ = ["Parameter", "Module"]
+
 M = TypeVar("M", bound="Module")
 
 

@@ -13,6 +13,11 @@ from ..autograd import Tensor
 from . import functional as F
 from .module import Module, Parameter
 
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "GroupNorm", "LayerNorm", "LayerNorm1d", "RMSNorm",
+]  # fmt: skip
+
 
 def _ones_and_zeros(
     shape: Sequence[int], weight: bool, bias: bool, device: Any, dtype: Any

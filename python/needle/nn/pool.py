@@ -10,6 +10,13 @@ from ..ops.network.conv import Sizes
 from . import functional as F
 from .module import Module
 
+__all__ = [
+    "MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "GlobalAvgPool", "GlobalMaxPool", "Upsample", "PixelShuffle", "ZeroPad2d",
+    "ReflectionPad2d",
+]  # fmt: skip
+
 
 class _Pool(Module):
     """A layer whose attributes are its function's arguments."""

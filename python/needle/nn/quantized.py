@@ -17,6 +17,8 @@ from .container import Modules
 from .linear import Linear
 from .module import Module, Parameter
 
+__all__ = ["QuantizedLinear", "quantize"]
+
 DTYPES = ("bfloat16", "int8")
 LARGEST = 127  # of int8, on both sides of 0
 SMALLEST = 2.0**-126  # float32 with all its bits

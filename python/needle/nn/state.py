@@ -11,6 +11,8 @@ from ..autograd import Tensor, before_write, next_stamp
 from ..dtype import dtype_of
 from ..ndarray import functions as F
 
+__all__ = ["LoadReport"]
+
 REAL = ("float", "int", "bool")  # one is in the name of every dtype of real numbers
 Move = Callable[[Tensor], Tensor]
 

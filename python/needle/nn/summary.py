@@ -17,6 +17,8 @@ from ..ops.network.attention import Attention
 from ..ops.network.conv import Conv, ConvByData
 from .module import Module, Parameter
 
+__all__ = ["Summary"]
+
 Shape = tuple[int, ...]
 
 

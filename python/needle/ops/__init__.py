@@ -3,307 +3,44 @@
 Stands on: autograd.
 """
 
-import builtins
 from typing import TYPE_CHECKING
 
-from ..autograd import (
-    Op as Op,
-    Tensor as Tensor,
-    TensorOp as TensorOp,
-    TensorTuple as TensorTuple,
-    TensorTupleOp as TensorTupleOp,
-    Value as Value,
-)
-from .arithmetic import (
-    AddScalar as AddScalar,
-    Atan2 as Atan2,
-    DivScalar as DivScalar,
-    EWiseAdd as EWiseAdd,
-    EWiseDiv as EWiseDiv,
-    EWiseMul as EWiseMul,
-    EWisePow as EWisePow,
-    FloorDivide as FloorDivide,
-    MulScalar as MulScalar,
-    Negate as Negate,
-    PowerScalar as PowerScalar,
-    Remainder as Remainder,
-    ScalarDiv as ScalarDiv,
-    ScalarPower as ScalarPower,
-    add as add,
-    add_scalar as add_scalar,
-    atan2 as atan2,
-    divide as divide,
-    divide_scalar as divide_scalar,
-    floor_divide as floor_divide,
-    mul_scalar as mul_scalar,
-    multiply as multiply,
-    negate as negate,
-    power as power,
-    power_scalar as power_scalar,
-    remainder as remainder,
-    subtract as subtract,
-)
-from .compare import (
-    Clip as Clip,
-    Extremum as Extremum,
-    Maximum as Maximum,
-    Minimum as Minimum,
-    Predicate as Predicate,
-    PredicateScalar as PredicateScalar,
-    Where as Where,
-    bitwise_and as bitwise_and,
-    bitwise_or as bitwise_or,
-    bitwise_xor as bitwise_xor,
-    clip as clip,
-    equal as equal,
-    greater as greater,
-    greater_equal as greater_equal,
-    invert as invert,
-    isfinite as isfinite,
-    isinf as isinf,
-    isnan as isnan,
-    left_shift as left_shift,
-    less as less,
-    less_equal as less_equal,
-    logical_and as logical_and,
-    logical_not as logical_not,
-    logical_or as logical_or,
-    logical_xor as logical_xor,
-    maximum as maximum,
-    minimum as minimum,
-    not_equal as not_equal,
-    right_shift as right_shift,
-    where as where,
-)
-from .cumulative import (
-    CumProd as CumProd,
-    CumSum as CumSum,
-    cumprod as cumprod,
-    cumsum as cumsum,
-)
+from ..system.later import names_of as _names_of
+
+# Functions whose files have their names; these must not hide them.
 from .einsum import einsum as einsum
-from .elementwise import (
-    Cast as Cast,
-    Elementwise as Elementwise,
-    WithScalar as WithScalar,
-    astype as astype,
-)
-from .index.indexing import (
-    AddAt as AddAt,
-    AlongIntoZeros as AlongIntoZeros,
-    Gather as Gather,
-    GetItem as GetItem,
-    IntoZeros as IntoZeros,
-    NonZero as NonZero,
-    ScatterAdd as ScatterAdd,
-    SetItem as SetItem,
-    WrittenLast as WrittenLast,
-    gather as gather,
-    index_add as index_add,
-    masked_fill as masked_fill,
-    nonzero as nonzero,
-    scatter as scatter,
-    scatter_add as scatter_add,
-    take as take,
-    take_along_axis as take_along_axis,
-)
-from .index.sorting import (
-    ArgSort as ArgSort,
-    SearchSorted as SearchSorted,
-    argsort as argsort,
-    median as median,
-    searchsorted as searchsorted,
-    sort as sort,
-    topk as topk,
-    unique as unique,
-)
-from .matmul import (
-    MatMul as MatMul,
-    dot as dot,
-    matmul as matmul,
-    outer as outer,
-)
-from .network.conv import (
-    Conv as Conv,
-    ConvByData as ConvByData,
-    ConvByWeight as ConvByWeight,
-    Fold as Fold,
-    Unfold as Unfold,
-    conv as conv,
-    conv_channels_last as conv_channels_last,
-    conv_transpose_channels_last as conv_transpose_channels_last,
-    fold as fold,
-    unfold as unfold,
-)
-from .network.pool import (
-    LargestPosition as LargestPosition,
-    MaxPool as MaxPool,
-    PickLargest as PickLargest,
-    SpreadLargest as SpreadLargest,
-    adaptive_avg_pool as adaptive_avg_pool,
-    adaptive_max_pool as adaptive_max_pool,
-    avg_pool as avg_pool,
-    global_avg_pool as global_avg_pool,
-    global_max_pool as global_max_pool,
-    max_pool as max_pool,
-)
-from .network.resize import interpolate as interpolate
-from .network.softmax import (
-    LogSoftmax as LogSoftmax,
-    LogSumExp as LogSumExp,
-    Normalizer as Normalizer,
-    Softmax as Softmax,
-    logsoftmax as logsoftmax,
-    logsumexp as logsumexp,
-    softmax as softmax,
-)
-from .reduce import (
-    AllOf as AllOf,
-    AnyOf as AnyOf,
-    ArgReduce as ArgReduce,
-    Extreme as Extreme,
-    Max as Max,
-    Mean as Mean,
-    Min as Min,
-    Prod as Prod,
-    Reduction as Reduction,
-    Std as Std,
-    Summation as Summation,
-    Var as Var,
-    all as all,
-    any as any,
-    argmax as argmax,
-    argmin as argmin,
-    max as max,
-    mean as mean,
-    min as min,
-    norm as norm,
-    prod as prod,
-    std as std,
-    sum as sum,
-    summation as summation,
-    var as var,
-)
-from .shape.concat import (
-    Concatenate as Concatenate,
-    Crop as Crop,
-    Dilate as Dilate,
-    Pad as Pad,
-    Split as Split,
-    SplitAt as SplitAt,
-    Stack as Stack,
-    UnDilate as UnDilate,
-    array_split as array_split,
-    chunk as chunk,
-    concatenate as concatenate,
-    crop as crop,
-    dilate as dilate,
-    pad as pad,
-    repeat as repeat,
-    roll as roll,
-    split as split,
-    stack as stack,
-    tile as tile,
-    undilate as undilate,
-)
-from .shape.movement import (
-    BroadcastTo as BroadcastTo,
-    Clone as Clone,
-    Diagonal as Diagonal,
-    Flip as Flip,
-    OnDiagonal as OnDiagonal,
-    Permute as Permute,
-    Reshape as Reshape,
-    ToDevice as ToDevice,
-    Transpose as Transpose,
-    Triangle as Triangle,
-    broadcast_to as broadcast_to,
-    clone as clone,
-    diagonal as diagonal,
-    expand_dims as expand_dims,
-    flatten as flatten,
-    flip as flip,
-    meshgrid as meshgrid,
-    permute as permute,
-    reshape as reshape,
-    squeeze as squeeze,
-    swapaxes as swapaxes,
-    to as to,
-    transpose as transpose,
-    tril as tril,
-    triu as triu,
-    unsqueeze as unsqueeze,
-)
+from .matmul import matmul as matmul
 from .tensor_table import install as _install
-from .torch_math import (
-    addcdiv as addcdiv,
-    addcmul as addcmul,
-    addmm as addmm,
-    baddbmm as baddbmm,
-    bincount as bincount,
-    broadcast_tensors as broadcast_tensors,
-    cdist as cdist,
-    clamp_max as clamp_max,
-    clamp_min as clamp_min,
-    lerp as lerp,
-    reciprocal as reciprocal,
-)
-from .torch_names import (
-    amax as amax,
-    amin as amin,
-    bmm as bmm,
-    cat as cat,
-    clamp as clamp,
-    concat as concat,
-    diag as diag,
-    div as div,
-    eq as eq,
-    expand as expand,
-    ge as ge,
-    gt as gt,
-    hstack as hstack,
-    index_select as index_select,
-    isclose as isclose,
-    le as le,
-    log_softmax as log_softmax,
-    lt as lt,
-    masked_select as masked_select,
-    mm as mm,
-    moveaxis as moveaxis,
-    movedim as movedim,
-    mul as mul,
-    mv as mv,
-    narrow as narrow,
-    ne as ne,
-    neg as neg,
-    pow as pow,
-    repeat_interleave as repeat_interleave,
-    select as select,
-    sub as sub,
-    swapdims as swapdims,
-    t as t,
-    trace as trace,
-    unbind as unbind,
-    unflatten as unflatten,
-    vstack as vstack,
-)
-from .tuples import (
-    FusedAddScalars as FusedAddScalars,
-    MakeTensorTuple as MakeTensorTuple,
-    TupleGetItem as TupleGetItem,
-    fused_add_scalars as fused_add_scalars,
-    make_tuple as make_tuple,
-    tuple_get_item as tuple_get_item,
-)
-from .unary import *  # noqa: F403 - unary.__all__ is the list
+
+if TYPE_CHECKING:
+    from ..autograd.op import *
+    from ..autograd.tensor import (
+        Tensor as Tensor,
+        TensorOp as TensorOp,
+        TensorTuple as TensorTuple,
+        TensorTupleOp as TensorTupleOp,
+        Value as Value,
+    )
+    from .arithmetic import *
+    from .compare import *
+    from .cumulative import *
+    from .einsum import *
+    from .elementwise import *
+    from .index.indexing import *
+    from .index.sorting import *
+    from .matmul import *
+    from .network.conv import *
+    from .network.pool import *
+    from .network.resize import *
+    from .network.softmax import *
+    from .reduce import *
+    from .shape.concat import *
+    from .shape.movement import *
+    from .torch_math import *
+    from .torch_names import *
+    from .tuples import *
+    from .unary import *
+else:
+    __getattr__, __dir__ = _names_of(__name__)
 
 _install()
-
-# What a star import gives: operators and their classes, not the files that hold them, and nothing
-# that would hide Python's own max, sum and others.
-if not TYPE_CHECKING:
-    __all__ = [
-        n
-        for n, value in globals().items()
-        if callable(value) and not n.startswith("_") and not hasattr(builtins, n)
-    ]

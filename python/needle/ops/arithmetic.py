@@ -14,6 +14,13 @@ from .common import FlatOp, Scalar, check_tensor, is_scalar, report_as, zeros_li
 from .compare import equal, logical_and, where
 from .elementwise import Elementwise, WithScalar, astype, pair
 
+__all__ = [
+    "EWiseAdd", "AddScalar", "add_scalar", "add", "Negate", "negate", "subtract", "EWiseMul",
+    "MulScalar", "mul_scalar", "multiply", "EWiseDiv", "DivScalar", "ScalarDiv",
+    "divide_scalar", "divide", "EWisePow", "PowerScalar", "ScalarPower", "power_scalar",
+    "power", "Atan2", "atan2", "Remainder", "remainder", "FloorDivide", "floor_divide",
+]  # fmt: skip
+
 
 class EWiseAdd(Elementwise):
     """y = a + b"""

@@ -15,6 +15,14 @@ from .common import Scalar, check_tensor, constant, is_scalar, named, reporting_
 from .elementwise import Elementwise, astype, pair
 from .fused import FusedOp
 
+__all__ = [
+    "Predicate", "PredicateScalar", "equal", "not_equal", "less", "less_equal", "greater",
+    "greater_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan",
+    "isinf", "isfinite", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift",
+    "right_shift", "invert", "Extremum", "Maximum", "maximum", "Minimum", "minimum", "Where",
+    "where", "Clip", "clip",
+]  # fmt: skip
+
 # Yes or no, and bits ----------------------------------------------------------------------------
 
 

@@ -10,6 +10,8 @@ from .common import Scalar, check_tensor, one_of, zeros_like
 from .shape.concat import Pad, piece
 from .shape.movement import flip
 
+__all__ = ["CumSum", "cumsum", "CumProd", "cumprod"]
+
 
 def shifted(x: Tensor, axis: int, by: int, fill: Scalar) -> Any:
     """x moved by |by| <= size places, to higher positions when by > 0; `fill` moves in."""

@@ -17,6 +17,8 @@ from .common import check_tensor
 from .elementwise import astype
 from .shape.movement import reshape
 
+__all__ = ["einsum"]
+
 Labels = tuple[Any, ...]  # letters, and negative numbers for the axes under "..."
 
 

@@ -14,6 +14,8 @@ from ..dtype import dtype_of
 from ..ndarray import functions as F
 from .common import Scalar, check_tensor, constant
 
+__all__ = ["Elementwise", "WithScalar", "Cast", "astype"]
+
 
 class Elementwise(TensorOp):
     """Computes with the kernel of the same name on every device."""

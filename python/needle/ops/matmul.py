@@ -11,6 +11,8 @@ from .arithmetic import multiply
 from .elementwise import pair
 from .shape.movement import permute, reshape
 
+__all__ = ["MatMul", "matmul", "dot", "outer"]
+
 
 class MatMul(TensorOp):
     """y = a b for (..., M, K) and (..., K, N), the leading axes broadcast.

@@ -23,6 +23,12 @@ from .cumulative import cumprod, shifted
 from .elementwise import astype
 from .shape.movement import inverse_order
 
+__all__ = [
+    "Reduction", "Summation", "summation", "sum", "Mean", "mean", "Var", "Std", "var", "std",
+    "Extreme", "Max", "max", "Min", "min", "ArgReduce", "argmax", "argmin", "AnyOf", "AllOf",
+    "any", "all", "Prod", "prod", "norm",
+]  # fmt: skip
+
 Axes = int | Sequence[int] | None
 
 

@@ -16,6 +16,11 @@ from .matmul import matmul
 from .reduce import norm
 from .shape.movement import broadcast_to
 
+__all__ = [
+    "reciprocal", "clamp_min", "clamp_max", "lerp", "addcmul", "addcdiv", "addmm", "baddbmm",
+    "broadcast_tensors", "bincount", "cdist",
+]  # fmt: skip
+
 
 def reciprocal(x: Tensor) -> Tensor:
     """1 / x"""

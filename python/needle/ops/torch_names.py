@@ -37,6 +37,13 @@ from .shape.movement import (
     to,
 )
 
+__all__ = [
+    "cat", "concat", "div", "mul", "neg", "pow", "sub", "ge", "gt", "le", "lt", "clamp", "eq",
+    "ne", "bmm", "mm", "mv", "amax", "amin", "log_softmax", "repeat_interleave", "swapdims",
+    "expand", "movedim", "moveaxis", "t", "unflatten", "narrow", "select", "unbind",
+    "index_select", "masked_select", "diag", "trace", "hstack", "vstack", "isclose",
+]  # fmt: skip
+
 cat = concat = concatenate
 sub, mul, div, pow, neg = subtract, multiply, divide, power, negate
 gt, ge, lt, le = compare.greater, compare.greater_equal, compare.less, compare.less_equal

@@ -9,6 +9,11 @@ from ..ndarray import functions as F
 from .arithmetic import add
 from .common import Scalar, check_tensor, zeros_like
 
+__all__ = [
+    "MakeTensorTuple", "make_tuple", "TupleGetItem", "tuple_get_item", "FusedAddScalars",
+    "fused_add_scalars",
+]  # fmt: skip
+
 
 class MakeTensorTuple(TensorTupleOp):
     """y = (x0, x1, ...)"""

@@ -10,6 +10,8 @@ from ..ops.common import zeros_like
 from .group import ParamGroup
 from .optimizer import Optimizer, State
 
+__all__ = ["Adadelta"]
+
 
 class Adadelta(Optimizer):
     """Steps as large as the past ones, relative to past gradients (Zeiler, 2012):

@@ -14,6 +14,8 @@ from ..ops.reduce import accumulator
 from .group import ParamGroup
 from .optimizer import Optimizer, State
 
+__all__ = ["Adafactor"]
+
 
 class Adafactor(Optimizer):
     """Second moments as an outer product of row and column means (Shazeer and Stern, 2018):

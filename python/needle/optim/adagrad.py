@@ -10,6 +10,8 @@ from ..ops.common import zeros_like
 from .group import ParamGroup
 from .optimizer import Optimizer, State
 
+__all__ = ["Adagrad"]
+
 
 class Adagrad(Optimizer):
     """Steps that shrink with all past gradients (Duchi et al., 2011):

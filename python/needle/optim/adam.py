@@ -10,6 +10,8 @@ from ..ops.common import zeros_like
 from .group import ParamGroup
 from .optimizer import Optimizer, State
 
+__all__ = ["Adam", "AdamW"]
+
 
 class Adam(Optimizer):
     """Adaptive moments (Kingma and Ba, 2015):

@@ -8,6 +8,8 @@ from typing import Any
 
 from ..autograd import Tensor, no_grad
 
+__all__ = ["ExponentialMovingAverage"]
+
 
 class ExponentialMovingAverage:
     """Averages of parameters, which often generalise better than their last values:

@@ -8,6 +8,8 @@ from typing import Any
 from ..autograd import Tensor
 from ..facts import changed, fact
 
+__all__ = ["ParamGroup"]
+
 # What a hyperparameter must satisfy, where it has a bound.
 _BOUNDS = {
     "lr": ("at least 0", lambda x: x >= 0),

@@ -10,6 +10,8 @@ from ..ops.common import zeros_like
 from .group import ParamGroup
 from .optimizer import Optimizer, State
 
+__all__ = ["Lion"]
+
 
 class Lion(Optimizer):
     """Evolved sign momentum (Chen et al., 2023):

@@ -12,6 +12,8 @@ from .adam import adam_rates, adam_state, adam_step
 from .group import ParamGroup
 from .optimizer import Optimizer, State
 
+__all__ = ["Muon"]
+
 
 class Muon(Optimizer):
     """Momentum with an orthogonalized step for matrices (Jordan et al., 2024):

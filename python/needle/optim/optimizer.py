@@ -11,6 +11,8 @@ from ..transforms.clipping import clip_grad_norm_
 from .group import ParamGroup
 from .rule import Rule, can_run
 
+__all__ = ["Optimizer"]
+
 State = dict[str, Any]  # what an optimizer keeps for one parameter: "step" and its averages
 
 

@@ -10,6 +10,8 @@ from ..ops.common import zeros_like
 from .group import ParamGroup
 from .optimizer import Optimizer, State
 
+__all__ = ["RMSprop"]
+
 
 class RMSprop(Optimizer):
     """Gradients over their root mean square (Hinton's lecture 6e):

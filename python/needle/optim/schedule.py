@@ -15,6 +15,12 @@ from typing import Any
 from .group import ParamGroup
 from .optimizer import Optimizer
 
+__all__ = [
+    "LRScheduler", "LambdaLR", "StepLR", "MultiStepLR", "ExponentialLR", "PolynomialLR",
+    "LinearLR", "LinearWarmup", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
+    "OneCycleLR", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau",
+]  # fmt: skip
+
 
 class LRScheduler:
     """Sets the learning rates of an optimizer's groups; call `step` after the optimizer's steps.

@@ -10,6 +10,8 @@ from ..ops.common import zeros_like
 from .group import ParamGroup
 from .optimizer import Optimizer, State
 
+__all__ = ["SGD"]
+
 
 class SGD(Optimizer):
     """Gradient descent with momentum:

@@ -3,11 +3,11 @@
 Stands on: ops, tree.
 """
 
-from .functions import (
-    grad as grad,
-    hessian as hessian,
-    jacobian as jacobian,
-    jvp as jvp,
-    value_and_grad as value_and_grad,
-    vjp as vjp,
-)
+from typing import TYPE_CHECKING
+
+from ..system.later import names_of as _names_of
+
+if TYPE_CHECKING:
+    from .functions import *
+else:
+    __getattr__, __dir__ = _names_of(__name__)

@@ -9,6 +9,8 @@ from typing import Any
 from ..autograd import Tensor, no_grad
 from ..ops.reduce import accumulator
 
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "total_norm"]
+
 
 def clip_grad_norm_(
     params: Tensor | Iterable[Tensor],

@@ -24,6 +24,8 @@ from ..ops.shape.movement import reshape
 from ..ops.tuples import make_tuple
 from ..tree import leaves, map_leaves, with_leaves
 
+__all__ = ["vjp", "value_and_grad", "grad", "jvp", "jacobian", "hessian"]
+
 Function = Callable[..., Any]
 
 

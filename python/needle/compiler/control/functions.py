@@ -21,6 +21,8 @@ from ..trace.tracer import is_tracing
 from .bodies import NotCompact, only_chosen
 from .scan import compact_scan
 
+__all__ = ["cond", "scan", "while_loop"]
+
 Tree = Any  # nested lists, tuples and dicts of tensors
 
 

@@ -10,6 +10,8 @@ from ...ops import concatenate, stack
 from ...ops.network.attention import attention, attention_by_definition
 from .linear import dropout
 
+__all__ = ["scaled_dot_product_attention", "apply_rotary"]
+
 
 def scaled_dot_product_attention(
     query: Tensor,

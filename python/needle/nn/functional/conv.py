@@ -13,6 +13,13 @@ from ...autograd import Tensor
 from ...ops.network.conv import Sizes, conv_channels_last, conv_transpose_channels_last
 from ...ops.network.pool import channels_first, channels_last
 
+__all__ = [
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "unfold", "fold", "interpolate", "pixel_shuffle", "pad",
+]  # fmt: skip
+
 T = TypeVar("T")
 AXES = {1: "length", 2: "height, width", 3: "depth, height, width"}
 

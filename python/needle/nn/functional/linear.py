@@ -12,6 +12,8 @@ from ...ops import where
 from ...ops.index.indexing import FromZero, ids_of
 from ...ops.network.dropout import drop
 
+__all__ = ["linear", "embedding", "one_hot", "dropout"]
+
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b with W (out, in), as in PyTorch: (..., in) -> (..., out). (nn.Linear keeps Wᵀ.)"""

@@ -15,6 +15,12 @@ from ...ops.network.activation import softplus
 from ...ops.network.loss import binary_cross_entropy_of, cross_entropy_of_ids, mean_cross_entropy
 from ...ops.reduce import averaged
 
+__all__ = [
+    "cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "kl_div", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "cosine_similarity",
+    "cosine_embedding_loss", "triplet_margin_loss",
+]  # fmt: skip
+
 REDUCTIONS = ("mean", "sum", "none")
 
 

@@ -15,6 +15,8 @@ from ...ops.normalization.group_norm import group_norm as norm_of_groups
 from ...ops.normalization.layer_norm import affine_norm, apply_affine, standardize
 from ...ops.reduce import accumulator, averaged
 
+__all__ = ["layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "normalize"]
+
 
 def layer_norm(
     input: Tensor,

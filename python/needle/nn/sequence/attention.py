@@ -21,6 +21,8 @@ from ..linear import Linear
 from ..module import Module
 from ..norm import LayerNorm1d
 
+__all__ = ["MultiHeadAttention", "AttentionLayer", "TransformerLayer", "Transformer"]
+
 
 class MultiHeadAttention(Module):
     """softmax(q kᵀ / √D) v for q, k, v (B, H, T, D): returns (result, probabilities)."""

@@ -17,6 +17,8 @@ from ...ops.network.recurrent import recurrent_layer
 from .. import functional as F
 from ..module import Module, Parameter
 
+__all__ = ["RNNCell", "LSTMCell", "GRUCell", "RNN", "LSTM", "GRU"]
+
 State = tuple[Tensor, ...]  # h, or h and c: each (B, H)
 
 

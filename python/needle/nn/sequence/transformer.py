@@ -26,6 +26,11 @@ from ..linear import Linear
 from ..module import Module, Parameter
 from ..norm import LayerNorm
 
+__all__ = [
+    "MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer",
+    "TransformerEncoder", "TransformerDecoder", "RotaryEmbedding",
+]  # fmt: skip
+
 Activation = str | Callable[[Tensor], Tensor]
 
 

@@ -25,6 +25,12 @@ from ..common import FlatOp, Scalar, check_tensor, constant, one_of, reporting_a
 from ..compare import equal, where
 from ..elementwise import astype
 
+__all__ = [
+    "GetItem", "IntoZeros", "take", "SetItem", "WrittenLast", "AddAt", "index_add", "Gather",
+    "AlongIntoZeros", "gather", "take_along_axis", "ScatterAdd", "scatter_add", "scatter",
+    "masked_fill", "NonZero", "nonzero",
+]  # fmt: skip
+
 
 class _Array:
     """The place of an index array."""

@@ -13,6 +13,8 @@ from ..elementwise import astype
 from ..reduce import accumulator, averaged
 from .indexing import Gather, getitem
 
+__all__ = ["ArgSort", "argsort", "sort", "topk", "median", "SearchSorted", "searchsorted", "unique"]
+
 
 class ArgSort(TensorOp):
     """y = the order in which x increases (decreases) along an axis, or the first `count` of it"""

@@ -19,6 +19,11 @@ from ...ndarray.kernels.conv import Window
 from ..common import check_tensor
 from ..einsum import einsum
 
+__all__ = [
+    "Conv", "ConvByData", "ConvByWeight", "conv", "conv_channels_last",
+    "conv_transpose_channels_last", "Unfold", "Fold", "unfold", "fold",
+]  # fmt: skip
+
 Sizes = int | Sequence[int]
 
 

@@ -21,6 +21,11 @@ from ..reduce import argmax
 from ..shape.concat import concatenate, piece
 from .conv import Sizes, Unfold, per_axis
 
+__all__ = [
+    "MaxPool", "PickLargest", "SpreadLargest", "LargestPosition", "max_pool",
+    "adaptive_max_pool", "global_max_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool",
+]  # fmt: skip
+
 MOST_TAPS = 64  # windows with more elements are not visited element by element
 
 

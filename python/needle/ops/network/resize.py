@@ -19,6 +19,8 @@ from ..index.sparse import SparseMatrix, mix
 from .conv import per_axis
 from .pool import adaptive_avg_pool
 
+__all__ = ["interpolate"]
+
 LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}  # and the number of spatial axes
 MODES = ("nearest", "nearest-exact", *LINEAR, "area")
 Positions = np.ndarray[Any, Any]

@@ -24,6 +24,8 @@ from ..common import check_tensor, one_of
 from ..fused import FusedOp
 from ..reduce import Axes, Reduction, in_floats, over_axes
 
+__all__ = ["LogSumExp", "logsumexp", "Normalizer", "LogSoftmax", "Softmax", "logsoftmax", "softmax"]
+
 
 @program
 def log_sum_exp(x: Symbol) -> Symbol:

@@ -17,6 +17,12 @@ from ..elementwise import astype
 from ..index.indexing import take
 from .movement import broadcast_to, clone, flip, reshape
 
+__all__ = [
+    "Pad", "Crop", "crop", "pad", "Stack", "stack", "Split", "split", "Concatenate",
+    "concatenate", "SplitAt", "array_split", "chunk", "tile", "repeat", "roll", "Dilate",
+    "UnDilate", "dilate", "undilate",
+]  # fmt: skip
+
 Axes = int | Sequence[int] | None
 Widths = tuple[tuple[int, int], ...]  # (before, after) for each axis
 

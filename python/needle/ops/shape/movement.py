@@ -16,6 +16,13 @@ from ...ndarray import functions as F, layout
 from ..common import check_tensor, check_tensors, one_of, whole_number
 from ..elementwise import astype
 
+__all__ = [
+    "Reshape", "reshape", "flatten", "squeeze", "expand_dims", "unsqueeze", "BroadcastTo",
+    "broadcast_to", "meshgrid", "Transpose", "transpose", "swapaxes", "Permute", "permute",
+    "Flip", "flip", "Diagonal", "OnDiagonal", "diagonal", "Triangle", "tril", "triu", "Clone",
+    "clone", "ToDevice", "to",
+]  # fmt: skip
+
 Axes = int | Sequence[int] | None
 
 

@@ -1,0 +1,257 @@
+"""The public names of packages by the module that has them, for later.py.
+
+Written by tools/public_names.py from the packages' imports for type checkers and each file's
+`__all__`. `new=old` is a name that is another one there, `new=` the module itself, `*` all names
+that the module, a package, has in this table.
+"""
+
+PUBLIC_NAMES: dict[str, dict[str, str]] = {
+    "needle": {
+        "needle.autograd": "autograd=",
+        "needle.data": "data=",
+        "needle.init": "init=",
+        "needle.io": "io=",
+        "needle.nn": "nn=",
+        "needle.ops": "ops= *",
+        "needle.optim": "optim=",
+        "needle.testing": "testing=",
+        "needle.utils": "utils=",
+        "needle.compat.amp": "amp= autocast",
+        "needle.course.backend_ndarray": "backend_ndarray=",
+        "needle.course.backend_numpy": "backend_numpy=",
+        "needle.course.backend_selection": (
+            "backend_selection= BACKEND Device NDArray all_devices array_api cpu cpu_numpy cuda "
+            "default_device"
+        ),
+        "needle.train.models": "models=",
+        "needle.autograd.grad_mode": (
+            "is_grad_enabled set_grad_enabled no_grad inference_mode enable_grad"
+        ),
+        "needle.autograd.graph": "Observer",
+        "needle.ops.torch_names": "allclose is_tensor numel",
+        "needle.init.basic": (
+            "full ones zeros empty full_like ones_like zeros_like empty_like arange linspace eye "
+            "one_hot rand randn randb randint randperm multinomial bernoulli rand_like randn_like "
+            "tensor asarray as_tensor from_numpy from_dlpack"
+        ),
+        "needle.init.typed": "FloatTensor DoubleTensor LongTensor IntTensor ByteTensor BoolTensor",
+        "needle.transforms.functions": "vjp value_and_grad grad jvp jacobian hessian",
+        "needle.transforms.checkpoint": "checkpoint",
+        "needle.compiler.control.functions": "cond scan while_loop",
+        "needle.compiler.errors": "TraceError",
+        "needle.compiler.export.files": "export load_exported",
+        "needle.compiler.function": "jit",
+        "needle.dtype": (
+            "DType float32 float64 float16 bfloat16 int8 int16 int32 int64 uint8 bool_ finfo "
+            "iinfo"
+        ),
+        "needle.ndarray.random": (
+            "Generator default_generator manual_seed get_rng_state set_rng_state"
+        ),
+        "needle.backend.precision": "get_float32_matmul_precision set_float32_matmul_precision",
+        "needle.ndarray.kernels.c_kernel": "CKernel",
+        "needle._native": (
+            "get_num_threads memory_stats release_memory reset_peak_memory set_num_threads"
+        ),
+        "needle.compat.names": (
+            "half float double short int long bool device Size inf nan pi channels_last "
+            "contiguous_format preserve_format"
+        ),
+        "needle.autograd.anomaly": "AnomalyError detect_anomaly",
+        "needle.io.checkpoint": "Checkpoint",
+        "needle.io.saving": "save load",
+        "needle.nn.summary": "summary",
+        "needle.train.trainer": "Trainer",
+    },
+    "needle.data": {
+        "needle.data.transforms": (
+            "transforms= Transform Compose RandomFlipHorizontal RandomCrop Normalize "
+            "RandomErasing Mixup"
+        ),
+        "needle.data.bundled": "digits",
+        "needle.data.cifar10": "CIFAR10Dataset",
+        "needle.data.dataset": (
+            "Dataset IterableDataset NDArrayDataset TensorDataset Subset ConcatDataset "
+            "random_split collate"
+        ),
+        "needle.data.loader": "DataLoader",
+        "needle.data.mnist": "MNISTDataset MNIST FashionMNIST",
+        "needle.data.sampler": (
+            "Sampler SequentialSampler RandomSampler SubsetRandomSampler WeightedRandomSampler "
+            "BatchSampler"
+        ),
+        "needle.data.text": "Dictionary Corpus batchify get_batch TextDataset read_text",
+    },
+    "needle.init": {
+        "needle.init.basic": (
+            "full ones zeros empty full_like ones_like zeros_like empty_like arange linspace eye "
+            "one_hot rand randn randb randint randperm multinomial bernoulli rand_like randn_like "
+            "tensor asarray as_tensor from_numpy from_dlpack constant"
+        ),
+        "needle.init.initializers": "xavier_uniform xavier_normal kaiming_uniform kaiming_normal",
+    },
+    "needle.io": {
+        "needle.io.checkpoint": "Checkpoint",
+        "needle.io.saving": "save load",
+    },
+    "needle.nn": {
+        "needle.nn.functional": "functional=",
+        "needle.nn.init": "init=",
+        "needle.nn.utils": "utils=",
+        "needle.nn.activation": (
+            "ReLU ReLU6 Sigmoid LogSigmoid Tanh GELU SiLU Mish Softplus Softsign ELU SELU "
+            "LeakyReLU PReLU Hardtanh Hardsigmoid Hardswish GLU Softmax LogSoftmax"
+        ),
+        "needle.nn.container": (
+            "Sequential ModuleList ModuleDict ParameterList ParameterDict Residual"
+        ),
+        "needle.nn.conv": (
+            "Conv Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d"
+        ),
+        "needle.nn.dropout": "Dropout Dropout2d Dropout1d",
+        "needle.nn.embedding": "Embedding",
+        "needle.nn.linear": "Identity Linear Flatten Unflatten",
+        "needle.nn.loss": (
+            "SoftmaxLoss CrossEntropyLoss NLLLoss BCELoss BCEWithLogitsLoss MSELoss L1Loss "
+            "SmoothL1Loss HuberLoss KLDivLoss CosineEmbeddingLoss TripletMarginLoss "
+            "CosineSimilarity"
+        ),
+        "needle.nn.module": "Parameter Module",
+        "needle.nn.norm": (
+            "BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d "
+            "GroupNorm LayerNorm LayerNorm1d RMSNorm"
+        ),
+        "needle.nn.pool": (
+            "MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d AdaptiveAvgPool1d "
+            "AdaptiveAvgPool2d AdaptiveMaxPool1d AdaptiveMaxPool2d GlobalAvgPool GlobalMaxPool "
+            "Upsample PixelShuffle ZeroPad2d ReflectionPad2d"
+        ),
+        "needle.nn.quantized": "QuantizedLinear quantize",
+        "needle.nn.sequence.attention": (
+            "MultiHeadAttention AttentionLayer TransformerLayer Transformer"
+        ),
+        "needle.nn.sequence.recurrent": "RNNCell LSTMCell GRUCell RNN LSTM GRU",
+        "needle.nn.sequence.transformer": (
+            "MultiheadAttention TransformerEncoderLayer TransformerDecoderLayer "
+            "TransformerEncoder TransformerDecoder RotaryEmbedding"
+        ),
+        "needle.nn.state": "LoadReport",
+        "needle.nn.summary": "Summary",
+    },
+    "needle.nn.functional": {
+        "needle.nn.functional.activation": (
+            "elu gelu glu gumbel_softmax hardsigmoid hardswish hardtanh leaky_relu log_softmax "
+            "logsigmoid mish prelu relu relu6 selu sigmoid silu softmax softplus softsign tanh"
+        ),
+        "needle.nn.functional.attention": "scaled_dot_product_attention apply_rotary",
+        "needle.nn.functional.conv": (
+            "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d "
+            "max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
+            "adaptive_avg_pool2d adaptive_max_pool1d adaptive_max_pool2d unfold fold interpolate "
+            "pixel_shuffle pad"
+        ),
+        "needle.nn.functional.linear": "linear embedding one_hot dropout",
+        "needle.nn.functional.loss": (
+            "cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div "
+            "mse_loss l1_loss smooth_l1_loss huber_loss cosine_similarity cosine_embedding_loss "
+            "triplet_margin_loss"
+        ),
+        "needle.nn.functional.norm": (
+            "layer_norm rms_norm batch_norm group_norm instance_norm normalize"
+        ),
+    },
+    "needle.ops": {
+        "needle.autograd.op": "Op",
+        "needle.autograd.tensor": "Tensor TensorOp TensorTuple TensorTupleOp Value",
+        "needle.ops.arithmetic": (
+            "EWiseAdd AddScalar add_scalar add Negate negate subtract EWiseMul MulScalar "
+            "mul_scalar multiply EWiseDiv DivScalar ScalarDiv divide_scalar divide EWisePow "
+            "PowerScalar ScalarPower power_scalar power Atan2 atan2 Remainder remainder "
+            "FloorDivide floor_divide"
+        ),
+        "needle.ops.compare": (
+            "Predicate PredicateScalar equal not_equal less less_equal greater greater_equal "
+            "logical_and logical_or logical_xor logical_not isnan isinf isfinite bitwise_and "
+            "bitwise_or bitwise_xor left_shift right_shift invert Extremum Maximum maximum "
+            "Minimum minimum Where where Clip clip"
+        ),
+        "needle.ops.cumulative": "CumSum cumsum CumProd cumprod",
+        "needle.ops.einsum": "einsum",
+        "needle.ops.elementwise": "Elementwise WithScalar Cast astype",
+        "needle.ops.index.indexing": (
+            "GetItem IntoZeros take SetItem WrittenLast AddAt index_add Gather AlongIntoZeros "
+            "gather take_along_axis ScatterAdd scatter_add scatter masked_fill NonZero nonzero"
+        ),
+        "needle.ops.index.sorting": (
+            "ArgSort argsort sort topk median SearchSorted searchsorted unique"
+        ),
+        "needle.ops.matmul": "MatMul matmul dot outer",
+        "needle.ops.network.conv": (
+            "Conv ConvByData ConvByWeight conv conv_channels_last conv_transpose_channels_last "
+            "Unfold Fold unfold fold"
+        ),
+        "needle.ops.network.pool": (
+            "MaxPool PickLargest SpreadLargest LargestPosition max_pool adaptive_max_pool "
+            "global_max_pool avg_pool adaptive_avg_pool global_avg_pool"
+        ),
+        "needle.ops.network.resize": "interpolate",
+        "needle.ops.network.softmax": (
+            "LogSumExp logsumexp Normalizer LogSoftmax Softmax logsoftmax softmax"
+        ),
+        "needle.ops.reduce": (
+            "Reduction Summation summation sum Mean mean Var Std var std Extreme Max max Min min "
+            "ArgReduce argmax argmin AnyOf AllOf any all Prod prod norm"
+        ),
+        "needle.ops.shape.concat": (
+            "Pad Crop crop pad Stack stack Split split Concatenate concatenate SplitAt "
+            "array_split chunk tile repeat roll Dilate UnDilate dilate undilate"
+        ),
+        "needle.ops.shape.movement": (
+            "Reshape reshape flatten squeeze expand_dims unsqueeze BroadcastTo broadcast_to "
+            "meshgrid Transpose transpose swapaxes Permute permute Flip flip Diagonal OnDiagonal "
+            "diagonal Triangle tril triu Clone clone ToDevice to"
+        ),
+        "needle.ops.torch_math": (
+            "reciprocal clamp_min clamp_max lerp addcmul addcdiv addmm baddbmm broadcast_tensors "
+            "bincount cdist"
+        ),
+        "needle.ops.torch_names": (
+            "cat concat div mul neg pow sub ge gt le lt clamp eq ne bmm mm mv amax amin "
+            "log_softmax repeat_interleave swapdims expand movedim moveaxis t unflatten narrow "
+            "select unbind index_select masked_select diag trace hstack vstack isclose"
+        ),
+        "needle.ops.tuples": (
+            "MakeTensorTuple make_tuple TupleGetItem tuple_get_item FusedAddScalars "
+            "fused_add_scalars"
+        ),
+        "needle.ops.unary": (
+            "Abs abs Sign sign Exp exp Expm1 expm1 Log log Log1p log1p Log2 log2 Log10 log10 Sqrt "
+            "sqrt Rsqrt rsqrt Square square Sin sin Cos cos Tan tan Asin asin Acos acos Atan atan "
+            "Tanh tanh Sinh sinh Cosh cosh Sigmoid sigmoid ReLU relu Erf erf Floor floor Ceil "
+            "ceil Round round"
+        ),
+    },
+    "needle.optim": {
+        "needle.transforms.clipping": "clip_grad_norm_ clip_grad_value_ total_norm",
+        "needle.optim.lr_scheduler": "lr_scheduler=",
+        "needle.optim.schedule": (
+            "schedule= LRScheduler LambdaLR StepLR MultiStepLR ExponentialLR PolynomialLR "
+            "LinearLR LinearWarmup CosineAnnealingLR CosineAnnealingWarmRestarts OneCycleLR "
+            "SequentialLR ChainedScheduler ReduceLROnPlateau"
+        ),
+        "needle.optim.adadelta": "Adadelta",
+        "needle.optim.adafactor": "Adafactor",
+        "needle.optim.adagrad": "Adagrad",
+        "needle.optim.adam": "Adam AdamW",
+        "needle.optim.ema": "ExponentialMovingAverage",
+        "needle.optim.group": "ParamGroup",
+        "needle.optim.lion": "Lion",
+        "needle.optim.muon": "Muon",
+        "needle.optim.optimizer": "Optimizer",
+        "needle.optim.rmsprop": "RMSprop",
+        "needle.optim.sgd": "SGD",
+    },
+    "needle.transforms": {
+        "needle.transforms.functions": "vjp value_and_grad grad jvp jacobian hessian",
+    },
+}

@@ -1,10 +1,11 @@
-"""Write python/needle/system/public_names.py: which file has each public name of a package.
+"""Write python/needle/system/public_names.py: which file has each public name.
 
 python tools/public_names.py          write the file
 python tools/public_names.py --check  exit 1 if it is not up to date
 
 Read are the imports that stand under `if TYPE_CHECKING:` in each package's `__init__.py`, and, for
-`from .file import *`, the file's `__all__`. Nothing is imported.
+`from .file import *`, the file's `__all__`; Tensor's methods are those of the files that
+ops/tensor_table.py loads later.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from needle.ops.tensor_table import LATER, methods_of
+
 PYTHON = Path(__file__).parent.parent / "python"
 PATH = PYTHON / "needle" / "system" / "public_names.py"
 
 HEADER = '''\
-"""The public names of packages by the module that has them, for later.py.
+"""The public names of packages by the module that has them, for later.py; methods of Tensor by the
+file of ops/ that has them, for ops/tensor_table.py.
 
-Written by tools/public_names.py from the packages' imports for type checkers and each file's
-`__all__`. `new=old` is a name that is another one there, `new=` the module itself, `*` all names
+Written by tools/public_names.py from the packages' imports for type checkers, each file's `__all__`
+and METHODS. `new=old` is a name that is another one there, `new=` the module itself, `*` all names
 that the module, a package, has in this table.
 """
 
@@ -72,24 +76,27 @@ def is_module(path: Path) -> bool:
     return path.is_dir() or path.with_suffix(".py").exists()
 
 
+def entry(key: str, names: str, indent: str) -> list[str]:
+    """The lines of one entry of a table."""
+    if len(indent) + len(key) + len(names) + 7 <= 100:
+        return [f'{indent}"{key}": "{names}",']
+    *pieces, last = textwrap.wrap(names, 84)
+    lines = [*(f'"{piece} "' for piece in pieces), f'"{last}"']
+    return [f'{indent}"{key}": (', *(f"{indent}    {line}" for line in lines), f"{indent}),"]
+
+
 def table() -> str:
     """The whole file."""
     lines = []
     for init in sorted(PYTHON.glob("needle/**/__init__.py")):
         package = ".".join(init.parent.relative_to(PYTHON).parts)
-        names = names_of(package)
-        if not names:
-            continue
-        lines.append(f'    "{package}": {{')
-        for module, text in names.items():
-            pieces = textwrap.wrap(text, 84)
-            if len(module) + len(text) + 15 <= 100:
-                lines.append(f'        "{module}": "{text}",')
-                continue
-            lines.append(f'        "{module}": (')
-            lines += [f'            "{piece} "' for piece in pieces[:-1]]
-            lines += [f'            "{pieces[-1]}"', "        ),"]
-        lines.append("    },")
+        if names := names_of(package):
+            lines.append(f'    "{package}": {{')
+            lines += [line for key in names for line in entry(key, names[key], " " * 8)]
+            lines.append("    },")
+    lines += ["}", "", "TENSOR_METHODS: dict[str, str] = {"]
+    for file in LATER:
+        lines += entry(file, " ".join(methods_of(file)), " " * 4)
     return HEADER + "\n".join(lines) + "\n}\n"
 
 

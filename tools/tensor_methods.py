@@ -10,7 +10,7 @@ import inspect
 import sys
 from pathlib import Path
 
-from needle.ops.tensor_table import METHODS, PROPERTIES
+from needle.ops.tensor_table import LATER, METHODS, PROPERTIES, methods_of
 
 PATH = Path(__file__).parent.parent / "python" / "needle" / "tensor_methods.pyi"
 
@@ -58,7 +58,10 @@ def method(name: str, function: object) -> str:
 
 def stub() -> str:
     """The whole file."""
-    lines = [method(name, function) for name, function in METHODS.items()]
+    methods = dict(METHODS)
+    for file in LATER:
+        methods |= methods_of(file)
+    lines = [method(name, function) for name, function in methods.items()]
     for name in PROPERTIES:
         lines += ["    @property", f"    def {name}(self) -> Tensor: ..."]
     return HEADER + "\n".join(lines) + "\n"

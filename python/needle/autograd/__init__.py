@@ -4,7 +4,6 @@ Stands on: ndarray.
 """
 
 from .. import _native
-from ..absent import no_attribute
 from .backward import *
 from .grad_mode import *
 from .graph import *
@@ -17,4 +16,6 @@ LAZY_MODE = False  # True: values compute when their data is asked for
 def __getattr__(name: str) -> int:
     if name == "TENSOR_COUNTER":  # live values; the course's memory checks read it
         return _native.count_nodes()
+    from ..absent import no_attribute
+
     raise no_attribute(__name__, name)

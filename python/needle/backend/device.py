@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from . import course, reference
-
 __all__ = [
     "BackendDevice", "cpu", "cpu_numpy", "cuda", "default_device", "all_devices", "device_named",
 ]  # fmt: skip
@@ -46,9 +44,12 @@ class BackendDevice:
         the course has one of its own."""
         if name in BackendDevice.__slots__:  # not set yet: the device is being made
             raise AttributeError(name)
+        from . import course
+
         found = course.lookup(name, self.mod)
         is_pythons = found is None and name.startswith("__") and name.endswith("__")
-        if is_pythons or (self.mod is None and found is None and not hasattr(reference, name)):
+        is_kernel = self.mod is not None or hasattr(cpu_numpy().mod, name)
+        if is_pythons or (found is None and not is_kernel):
             raise AttributeError(f"[{self}] a device has no attribute {name!r}.")
         if self.mod is None:
             raise DeviceUnavailable(_unavailable(self))
@@ -80,6 +81,8 @@ def cpu() -> BackendDevice:
 @cache
 def cpu_numpy() -> BackendDevice:
     """The CPU through NumPy: the reference."""
+    from . import reference
+
     return BackendDevice("cpu_numpy", reference)
 
 

@@ -6,10 +6,7 @@ Stands on: autograd.
 from typing import TYPE_CHECKING
 
 from ..system.later import names_of as _names_of
-
-# Functions whose files have their names; these must not hide them.
-from .einsum import einsum as einsum
-from .matmul import matmul as matmul
+from .matmul import matmul as matmul  # its file's name must not hide it
 from .tensor_table import install as _install
 
 if TYPE_CHECKING:
@@ -23,8 +20,8 @@ if TYPE_CHECKING:
     )
     from .arithmetic import *
     from .compare import *
+    from .contraction import *
     from .cumulative import *
-    from .einsum import *
     from .elementwise import *
     from .index.indexing import *
     from .index.sorting import *

@@ -87,3 +87,6 @@ def cumprod(
     """Running products along an axis (None: of the flattened tensor)."""
     x, along = _scanned("cumprod", a, axes, axis, dim)
     return CumProd(along)(x)
+
+
+METHODS = {f.__name__: f for f in (cumsum, cumprod)}

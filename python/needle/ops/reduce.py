@@ -19,7 +19,6 @@ from ..tile.program import Symbol, program
 from .arithmetic import divide
 from .common import check_tensor, named, one_of, reporting_as, zeros_like
 from .compare import equal, maximum, minimum, not_equal, where
-from .cumulative import cumprod, shifted
 from .elementwise import astype
 from .shape.movement import inverse_order
 
@@ -333,6 +332,12 @@ any = over_axes(AnyOf, "any", "Is any element true (not zero)?")
 all = over_axes(AllOf, "all", "Is every element true (not zero)?")
 
 
+@reporting_as("in")
+def contains(x: Tensor, value: Any) -> bool:
+    """Is any element equal to the value?"""
+    return bool(any(equal(x, value)).item())
+
+
 # Products -----------------------------------------------------------------------------------------
 
 
@@ -356,6 +361,8 @@ class Prod(Reduction):
 
 def _product_before(x: Any) -> Any:
     """Π_{j < i} x_j along the last axis."""
+    from .cumulative import cumprod, shifted
+
     return shifted(cumprod(x, -1), x.ndim - 1, 1, 1)
 
 

@@ -1,30 +1,27 @@
 """The one table of Tensor's operators and methods, and its installation.
 
-`autograd.py` defines Tensor without arithmetic; here each name gets its function.
+`autograd.py` defines Tensor without arithmetic; here each name gets its function. Files that most
+programs use little of are loaded when one of their METHODS is first used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from ..autograd import Tensor, TensorTuple
-from . import (
-    arithmetic,
-    compare,
-    cumulative as running,
-    elementwise,
-    reduce,
-    torch_math,
-    torch_names,
-    tuples,
-    unary,
-)
-from .index import indexing, inplace_methods as assigning, sorting as order
+from ..system.public_names import TENSOR_METHODS
+from . import arithmetic, compare, elementwise, reduce, tuples, unary
+from .index import indexing
 from .index.inplace import IN_PLACE, OPERATORS
 from .matmul import dot, matmul
-from .network.softmax import logsoftmax, logsumexp, softmax
 from .shape import concat as joining, movement
+
+LATER = (
+    "cumulative", "index.inplace_methods", "index.sorting", "network.softmax", "torch_math",
+    "torch_names",
+)  # fmt: skip
 
 
 def swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -34,6 +31,19 @@ def swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         return function(other, self)
 
     return reflected
+
+
+def values(x: Tensor) -> Tensor:
+    """Not there, in one clear sentence: `x.max(1).values`."""
+    raise AttributeError("a Tensor has no values: max, min, sort and median give them already.")
+
+
+def indices(x: Tensor) -> Tensor:
+    """Not there, in one clear sentence: `x.max(1).indices`."""
+    raise AttributeError(
+        "a Tensor has no indices: max, min, sort and median give values only; argmax(axis), "
+        "argmin(axis) and argsort(axis) give the positions."
+    )
 
 
 METHODS: dict[str, Callable[..., Any]] = {
@@ -46,7 +56,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "__lt__": compare.less, "__le__": compare.less_equal, "eq": compare.equal,
     "__gt__": compare.greater, "__ge__": compare.greater_equal, "ne": compare.not_equal,
     "__getitem__": indexing.getitem, "__setitem__": indexing.setitem,
-    "__iter__": indexing.iterate, "__contains__": torch_names.contains,
+    "__iter__": indexing.iterate, "__contains__": reduce.contains,
     "astype": elementwise.astype, "clip": compare.clip, "sum": reduce.summation,
     "unsqueeze": movement.expand_dims,
 }  # fmt: skip
@@ -54,8 +64,8 @@ METHODS: dict[str, Callable[..., Any]] = {
 PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "T": movement.reverse_axes,
     "mT": movement.transpose,
-    "values": torch_names.values,
-    "indices": torch_names.indices,
+    "values": values,
+    "indices": indices,
 }
 
 TUPLE_METHODS: dict[str, Callable[..., Any]] = {
@@ -70,32 +80,46 @@ for function in (
     compare.logical_not, compare.isnan, compare.isinf, compare.isfinite, compare.maximum,
     compare.minimum,
     arithmetic.atan2,
-    # reduce.py, running.py, softmax.py
     reduce.mean, reduce.var, reduce.std, reduce.max, reduce.min, reduce.prod, reduce.any,
-    reduce.all, reduce.argmax, reduce.argmin, running.cumsum, running.cumprod, reduce.norm,
-    logsumexp, logsoftmax, softmax,
-    # movement.py, joining.py
+    reduce.all, reduce.argmax, reduce.argmin, reduce.norm,
     movement.reshape, movement.flatten, movement.squeeze, movement.expand_dims,
     movement.broadcast_to, movement.transpose, movement.swapaxes, movement.permute, movement.flip,
     movement.diagonal, movement.tril, movement.triu, movement.clone, movement.to,
     joining.pad, joining.crop, joining.split, joining.array_split, joining.chunk, joining.tile,
     joining.repeat, joining.roll,
-    # indexing.py, order.py
     indexing.take, indexing.take_along_axis, indexing.gather, indexing.scatter_add,
     indexing.index_add, indexing.scatter, indexing.masked_fill, indexing.nonzero,
-    torch_math.reciprocal, torch_math.clamp_min, torch_math.clamp_max, torch_math.lerp,
-    torch_math.addcmul, torch_math.addcdiv, torch_math.addmm, torch_math.bincount,
-    order.sort, order.argsort, order.topk, order.median, order.unique,
 ):  # fmt: skip
     METHODS[function.__name__] = function
-METHODS.update(assigning.METHODS)
-METHODS.update(torch_names.METHODS)
+
+
+def methods_of(file: str) -> dict[str, Callable[..., Any]]:
+    """The METHODS of a file that is loaded later."""
+    found: dict[str, Callable[..., Any]] = import_module(f"{__package__}.{file}").METHODS
+    return found
+
+
+class Later:
+    """Stands for a method until it is first asked for: then those of its file are installed."""
+
+    def __init__(self, file: str, name: str):
+        self.file, self.name = file, name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        methods = methods_of(self.file)
+        for name, method in methods.items():
+            if isinstance(vars(Tensor)[name], Later):  # not the user's own
+                setattr(Tensor, name, method)
+        return methods[self.name].__get__(instance, owner)
 
 
 def install() -> None:
     """Give Tensor and TensorTuple their operators."""
     for name, method in METHODS.items():
         setattr(Tensor, name, method)
+    for file, names in TENSOR_METHODS.items():
+        for name in names.split():
+            setattr(Tensor, name, Later(file, name))
     for name, getter in PROPERTIES.items():
         setattr(Tensor, name, property(getter))
     for name, method in TUPLE_METHODS.items():

@@ -97,3 +97,9 @@ def cdist(a: Tensor, b: Tensor, p: float = 2.0) -> Tensor:
     if a.shape[-1] != b.shape[-1]:
         raise ValueError(f"[cdist] expected rows of one length, got {a.shape} and {b.shape}.")
     return norm(a.unsqueeze(-2) - b.unsqueeze(-3), p, -1)
+
+
+METHODS = {
+    f.__name__: f
+    for f in (reciprocal, clamp_min, clamp_max, lerp, addcmul, addcdiv, addmm, bincount)
+}

@@ -214,12 +214,6 @@ def same(a: Any, b: Any) -> bool:
     return a.shape == b.shape and allclose(a, b, 0, 0)
 
 
-@reporting_as("in")
-def contains(x: Tensor, value: Any) -> builtins.bool:
-    """Is any element equal to the value?"""
-    return builtins.bool(reduce.any(compare.equal(x, value)).item())
-
-
 # Methods ------------------------------------------------------------------------------------------
 
 
@@ -323,19 +317,6 @@ def cuda(x: Tensor) -> Tensor:
 
 def retain_grad(x: Tensor) -> None:
     """Nothing: results between leaves and losses keep their gradients anyway."""
-
-
-def values(x: Tensor) -> Tensor:
-    """Not there, in one clear sentence: `x.max(1).values`."""
-    raise AttributeError("a Tensor has no values: max, min, sort and median give them already.")
-
-
-def indices(x: Tensor) -> Tensor:
-    """Not there, in one clear sentence: `x.max(1).indices`."""
-    raise AttributeError(
-        "a Tensor has no indices: max, min, sort and median give values only; argmax(axis), "
-        "argmin(axis) and argsort(axis) give the positions."
-    )
 
 
 def _casting(name: str, dtype: str) -> Callable[[Tensor], Tensor]:

@@ -1,7 +1,8 @@
-"""The public names of packages by the module that has them, for later.py.
+"""The public names of packages by the module that has them, for later.py; methods of Tensor by the
+file of ops/ that has them, for ops/tensor_table.py.
 
-Written by tools/public_names.py from the packages' imports for type checkers and each file's
-`__all__`. `new=old` is a name that is another one there, `new=` the module itself, `*` all names
+Written by tools/public_names.py from the packages' imports for type checkers, each file's `__all__`
+and METHODS. `new=old` is a name that is another one there, `new=` the module itself, `*` all names
 that the module, a package, has in this table.
 """
 
@@ -175,8 +176,8 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
             "bitwise_or bitwise_xor left_shift right_shift invert Extremum Maximum maximum "
             "Minimum minimum Where where Clip clip"
         ),
+        "needle.ops.contraction": "einsum",
         "needle.ops.cumulative": "CumSum cumsum CumProd cumprod",
-        "needle.ops.einsum": "einsum",
         "needle.ops.elementwise": "Elementwise WithScalar Cast astype",
         "needle.ops.index.indexing": (
             "GetItem IntoZeros take SetItem WrittenLast AddAt index_add Gather AlongIntoZeros "
@@ -254,4 +255,26 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
     "needle.transforms": {
         "needle.transforms.functions": "vjp value_and_grad grad jvp jacobian hessian",
     },
+}
+
+TENSOR_METHODS: dict[str, str] = {
+    "cumulative": "cumsum cumprod",
+    "index.inplace_methods": (
+        "copy_ fill_ zero_ fill_diagonal_ uniform_ normal_ bernoulli_ exponential_ add_ sub_ "
+        "mul_ div_ pow_ abs_ exp_ log_ sqrt_ rsqrt_ square_ sigmoid_ tanh_ relu_ floor_ ceil_ "
+        "round_ sin_ cos_ tril_ triu_ lerp_ addcmul_ addcdiv_ clamp_min_ clamp_max_ "
+        "reciprocal_ masked_fill_ scatter_ scatter_add_ index_add_ neg_ clamp_ clip_"
+    ),
+    "index.sorting": "sort argsort topk median unique",
+    "network.softmax": "logsumexp logsoftmax softmax",
+    "torch_math": "reciprocal clamp_min clamp_max lerp addcmul addcdiv addmm bincount",
+    "torch_names": (
+        "expand movedim t unflatten narrow select unbind index_select masked_select diag "
+        "trace isclose allclose view_as expand_as type_as numel dim is_floating_point "
+        "is_contiguous contiguous cpu cuda retain_grad new_full new_zeros new_ones new_tensor "
+        "view reshape_as ravel moveaxis swapdims nelement ndimension sub mul div pow neg add "
+        "gt ge lt le clamp mm bmm mv amax amin log_softmax repeat_interleave outer "
+        "logical_and logical_or new_empty equal type half bfloat16 double long short char "
+        "byte float int bool"
+    ),
 }

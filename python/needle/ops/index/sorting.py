@@ -132,3 +132,6 @@ def unique(x: Tensor, return_inverse: bool = False, return_counts: bool = False)
     found = select.unique(data, return_inverse, return_counts)
     results = tuple(Tensor.make_const(array) for array in found)
     return results[0] if len(results) == 1 else results
+
+
+METHODS = {f.__name__: f for f in (sort, argsort, topk, median, unique)}

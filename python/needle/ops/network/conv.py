@@ -17,7 +17,7 @@ from ...autograd import Tensor, TensorOp
 from ...ndarray.kernels import conv as W
 from ...ndarray.kernels.conv import Window
 from ..common import check_tensor
-from ..einsum import einsum
+from ..contraction import einsum
 
 __all__ = [
     "Conv", "ConvByData", "ConvByWeight", "conv", "conv_channels_last",

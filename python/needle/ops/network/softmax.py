@@ -169,3 +169,6 @@ def logsoftmax(a: Tensor, axis: Axes = None, *, axes: Axes = None, dim: Axes = N
 def softmax(a: Tensor, axis: Axes = None, *, axes: Axes = None, dim: Axes = None) -> Tensor:
     """exp(a) / sum(exp(a)) along an axis (the last one): positive numbers that sum to 1."""
     return Softmax(_axis("softmax", axes, axis, dim))(check_tensor("softmax", a))
+
+
+METHODS = {"logsumexp": logsumexp, "logsoftmax": logsoftmax, "softmax": softmax}

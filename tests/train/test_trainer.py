@@ -195,6 +195,47 @@ def test_a_loss_that_is_not_a_number_stops_before_the_step():
     assert math.isfinite(weight(trainer))
 
 
+def with_validation(values, **options):
+    """A trainer whose validation targets are these, one batch for each epoch; loss = target²."""
+    model = nn.Linear(1, 1, bias=False)
+    model.weight.data = ndl.zeros(1, 1)
+    x = np.zeros((2, 1), np.float32)
+    batches = iter([(ndl.tensor(x), ndl.tensor(np.full_like(x, value))) for value in values])
+
+    class OnePerEpoch:
+        def __iter__(self):
+            yield next(batches)
+
+    optimizer = optim.SGD(model.parameters(), lr=0.0)
+    loader = DataLoader(NDArrayDataset(x, x), 2)
+    return Trainer(model, optimizer, squares, loader, OnePerEpoch(), **options)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_validation_loss_that_is_not_finite_is_a_warning(capsys, value, tmp_path):
+    """Training goes on, later epochs can still be best, and the warning names the user's line."""
+    trainer = with_validation([value, 3.0, 2.0], folder=tmp_path)
+    with pytest.warns(RuntimeWarning, match=rf"validation loss is {value} after epoch 1") as found:
+        trainer.fit(3)
+    assert [warning.filename for warning in found] == [__file__]
+    assert f"val loss {value}" in capsys.readouterr().out
+    assert (trainer.best, trainer.best_epoch, len(trainer.history)) == (4.0, 3, 3)
+
+
+def test_no_epoch_is_best_without_a_number(tmp_path):
+    trainer = with_validation([math.nan, math.nan], folder=tmp_path, patience=2)
+    with pytest.warns(RuntimeWarning, match="validation loss is nan"):
+        trainer.fit(5)
+    assert trainer.stopped_early and trainer.best is None
+    with pytest.raises(ValueError, match=r"\[Trainer\] expected .*best.ndl; .* is a number"):
+        trainer.load_best()
+
+
+def test_a_program_without_a_console_trains(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    assert len(line_trainer().fit(2)) == 2
+
+
 def test_wrong_use():
     with pytest.raises(ValueError, match="at least 1 epoch, got 0"):
         line_trainer().fit(0)

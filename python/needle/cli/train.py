@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -15,7 +14,7 @@ from .._native import set_num_threads
 from ..backend import device_named
 from ..optim import AdamW, LambdaLR
 from ..system.writing import write_whole
-from ..train.progress import Progress, describe, duration
+from ..train.progress import describe, duration
 from ..train.trainer import Interrupted, Trainer, accuracy
 from .errors import UsageError
 from .generate import first_prompt, sample_text
@@ -115,7 +114,7 @@ def make_trainer(run: Run, settings: Settings, task: Task) -> Trainer:
         validation,
         scheduler=LambdaLR(optimizer, lambda t: warm_up_and_cosine(t, total)),
         metrics={"accuracy": accuracy},
-        callbacks=[Recorder(run.folder, title), Progress(sys.stdout, len(train))],
+        callbacks=[Recorder(run.folder, title)],
         clip_norm=CLIP_NORM,
         compile=settings.compile,
         patience=settings.patience,
@@ -151,21 +150,11 @@ def run_train(options: Namespace) -> int:
         flush=True,
     )
     try:
-        fit(trainer, settings.epochs, bool(options.resume))
+        trainer.fit(settings.epochs, resume=bool(options.resume))
         finish(run, settings, task, trainer)
     except KeyboardInterrupt as stop:
         return interrupted(run, stop)
     return 0
-
-
-def fit(trainer: Trainer, epochs: int, resume: bool) -> None:
-    """Train; whatever ends it, what is said next starts on a line of its own."""
-    try:
-        trainer.fit(epochs, resume=resume)
-    finally:
-        for callback in trainer.callbacks:
-            if isinstance(callback, Progress):
-                callback.clear()
 
 
 def interrupted(run: Run, stop: KeyboardInterrupt) -> int:

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -167,7 +168,9 @@ class Trainer:
         """Train until `epochs` epochs are done in all; returns one record per epoch.
 
         resume=True first loads last.ndl if there is one. The progress is written to the standard
-        output: a bar on a terminal, and a line per epoch; progress=False is silent."""
+        output: a bar on a terminal, and a line per epoch; progress=False is silent. A training
+        loss that is not finite is an error, before it can spoil the weights; a validation loss
+        that is not is a warning."""
         if epochs < 1:
             raise ValueError(f"[Trainer] expected at least 1 epoch, got {epochs}.")
         self._check_monitor()
@@ -186,7 +189,8 @@ class Trainer:
     @contextmanager
     def _showing(self, progress: bool) -> Iterator[None]:
         """A bar among the callbacks within this context, unless there is one already."""
-        if not progress or any(isinstance(callback, Progress) for callback in self.callbacks):
+        has_one = any(isinstance(callback, Progress) for callback in self.callbacks)
+        if not progress or has_one or sys.stdout is None:  # a program without a console
             yield
             return
         bar = Progress(sys.stdout, _count(self.train_loader))
@@ -312,7 +316,7 @@ class Trainer:
             self.scheduler.step(*([value] if plateau else []))
         self.batch, self._means, self._seconds = 0, _Means(), 0.0
         self._all_batches_done = False
-        if self.best is None or (value > self.best if self.higher_is_better else value < self.best):
+        if self._is_better(value):
             self.best, self.best_epoch = value, self.epoch
             if self.folder is not None:
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -320,6 +324,20 @@ class Trainer:
         if self.folder is not None:
             self.save()
         self._tell("on_epoch")
+        loss = record.get("val_loss", 0.0)
+        if not math.isfinite(loss):
+            warnings.warn(
+                f"[Trainer] the validation loss is {loss} after epoch {self.epoch}, though losses "
+                "of training are finite; look for data that training does not have.",
+                RuntimeWarning,
+                stacklevel=4,  # the line that calls fit
+            )
+
+    def _is_better(self, value: float) -> bool:
+        """Than all epochs before? What is not a number is never better."""
+        if self.best is None or math.isnan(value):
+            return not math.isnan(value)
+        return value > self.best if self.higher_is_better else value < self.best
 
     # Measuring --------------------------------------------------------------------------------
 
@@ -381,7 +399,13 @@ class Trainer:
         """Put the weights of the best epoch into the model."""
         if self.folder is None:
             raise ValueError("[Trainer] the best weights are kept only if there is a folder.")
-        self.model.load_state_dict(load(self.folder / "best.ndl"))
+        best = self.folder / "best.ndl"
+        if not best.exists():
+            raise ValueError(
+                f"[Trainer] expected the best epoch's weights in {best}; they are written after "
+                f"an epoch whose {self.monitor} is a number."
+            )
+        self.model.load_state_dict(load(best))
 
     # Callbacks and Ctrl-C ---------------------------------------------------------------------
 

@@ -111,6 +111,17 @@ def test_progress_is_a_bar_on_a_terminal(monkeypatch, sized):
     assert written.rstrip().rpartition("\r")[2].startswith("epoch 1/1  loss"), "the bar is gone"
 
 
+@pytest.mark.parametrize("width", [30, 50, 62, 70, 100])
+def test_the_bar_fits_its_terminal(monkeypatch, width):
+    """A narrow one shows the numbers without a bar."""
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((width, 20)))
+    line_trainer().fit(1)
+    bars = [line for line in sys.stdout.getvalue().split("\r") if "%" in line]
+    assert bars and all(len(line) < width and "[]" not in line for line in bars)
+    assert all(("[" in line) is (width >= 62) for line in bars), bars
+
+
 def test_modes_and_graphs():
     modes = []
 

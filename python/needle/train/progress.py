@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .trainer import Trainer
 
 REDRAW = 0.1  # seconds between two pictures of the bar
-LONGEST_BAR = 24  # characters
+SHORTEST_BAR, LONGEST_BAR = 4, 24  # characters
 
 
 def duration(seconds: float) -> str:
@@ -64,10 +64,11 @@ class Progress(Callback):
         share = min(trainer.batch / self.batches, 1.0)
         here = trainer.step - self.first_step
         left = max(0, trainer.epochs * self.batches - trainer.step) * seconds / here
-        before, after = f"{epoch} [", f"] {share:4.0%}  {measured}  {duration(left)} left"
-        length = max(0, min(LONGEST_BAR, width - len(before) - len(after)))
+        after = f" {share:4.0%}  {measured}  {duration(left)} left"
+        length = min(LONGEST_BAR, width - len(epoch) - len(after) - len(" []"))
         full = round(share * length)
-        return f"{before}{'#' * full}{'.' * (length - full)}{after}"[:width]
+        drawn = f" [{'#' * full}{'.' * (length - full)}]" if length >= SHORTEST_BAR else ""
+        return f"{epoch}{drawn}{after}"[:width]
 
     def on_epoch(self, trainer: Trainer) -> None:
         record = trainer.history[-1]

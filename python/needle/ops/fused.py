@@ -7,7 +7,7 @@ operators on tensors, so that it has a gradient like any function of the user's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -87,13 +87,13 @@ def _evaluate(
     if i.name == "cast":
         return args[0].astype(i.detail)
     if i.name in ("row_sum", "row_max", "row_min", "row_prod"):
-        return _operators()[i.name.removeprefix("row_")](args[0], axes, keepdims=True)
+        return _operator(i.name.removeprefix("row_"))(args[0], axes, keepdims=True)
     if i.name == "column_sum":
         others = tuple(axis for axis in range(ndim) if axis not in axes)
         return args[0].sum(others, keepdims=True)
     if i.name == "add_at":
         return _add_at(args[0], args[1], args[2], axes[0])
-    return _operators()[i.name](*args)
+    return _operator(i.name)(*args)
 
 
 def _size(x: Tensor, axis: int, ndim: int) -> int:
@@ -104,26 +104,21 @@ def _size(x: Tensor, axis: int, ndim: int) -> int:
 
 def _add_at(x: Any, index: Any, amount: Any, axis: int) -> Any:
     """x with `amount` added at a position of each row, if it is in the row."""
-    operators = _operators()
-    less, where = operators["less"], operators["where"]
-    is_inside = operators["logical_and"](less(-1, index), less(index, x.shape[axis]))
+    less, where = _operator("less"), _operator("where")
+    is_inside = _operator("logical_and")(less(-1, index), less(index, x.shape[axis]))
     place, part = where(is_inside, index, 0), where(is_inside, amount, 0)
-    return operators["scatter_add"](x, axis, place.astype("int64"), part)
+    return _operator("scatter_add")(x, axis, place.astype("int64"), part)
 
 
 @cache
-def _operators() -> Mapping[str, Callable[..., Any]]:
-    """The operator that each instruction is: of the same name, but for these."""
+def _operator(name: str) -> Callable[..., Any]:
+    """The operator that an instruction is: of the same name, but for these."""
     from .. import ops  # the operators themselves are fused, and import this file
 
-    functions: dict[str, Callable[..., Any]] = vars(ops)
-    return functions | {
+    others: dict[str, Callable[..., Any]] = {
         "negative": ops.negate,
         "as_number": lambda x: x,
         "cast_like": lambda x, other: x.astype(other.dtype),
         "computed_like": lambda x, other: x.astype(other.dtype),
-        "sum": ops.summation,
-        "prod": ops.prod,
-        "max": ops.max,
-        "min": ops.min,
     }
+    return others.get(name) or getattr(ops, name)

@@ -1,10 +1,14 @@
-"""What all tests share: fixed seeds, and a hypothesis profile with the same runs everywhere."""
+"""What all tests share: fixed seeds, a check of the compiler's graphs after every pass, and a
+hypothesis profile with the same runs everywhere."""
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 import needle as ndl
+from needle import config
+
+config.VERIFY = True
 
 settings.register_profile(
     "needle",

@@ -2,6 +2,7 @@
 
     NEEDLE_BACKEND      nd | np             tensors over NDArray (default) or plain numpy arrays
     NEEDLE_JIT          auto | tile | native | off    how compiled functions run (docs/env.md)
+    NEEDLE_VERIFY       off | on            check the compiler's graphs after every pass
     NEEDLE_CPU          baseline | avx2 | avx512 | avx512bf16 | amx | neon    instruction set
     NEEDLE_NUM_THREADS  a positive number   size of the native thread pool
 
@@ -46,6 +47,7 @@ def _cache() -> str | None:
 
 BACKEND = _choice("NEEDLE_BACKEND", BACKENDS)
 JIT = _choice("NEEDLE_JIT", JITS)
+VERIFY = _choice("NEEDLE_VERIFY", ("off", "on")) == "on"
 CPU = os.environ.get("NEEDLE_CPU") or None  # None: the best that this machine has
 CACHE = _cache()
 NUM_THREADS = _num_threads()  # None: as many as affinity and the cgroup quota allow

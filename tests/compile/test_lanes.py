@@ -5,7 +5,7 @@ import pytest
 
 import needle as ndl
 from needle import nn
-from needle.compiler.run.concurrency import _bytes, _overlap, sections
+from needle.compiler.run.concurrency import _bytes, meet, sections
 
 
 def training_step(depth=3, batch=20):
@@ -59,7 +59,7 @@ def test_no_lane_writes_what_another_one_uses():
             written = [b for n in lane for b in _bytes(plan, plan.nodes[n].outs)]
             others = [plan.nodes[n] for other in lanes if other is not lane for n in other]
             used = [b for node in others for b in _bytes(plan, (*node.ins, *node.outs))]
-            assert not _overlap(written, used)
+            assert not meet(written, used)
 
 
 def test_the_memory_of_a_result_that_replaces_state_is_the_states_too():

@@ -3,7 +3,8 @@
 import pytest
 
 import needle as ndl
-from needle.compiler.ir.graph import Graph, GraphError, Node, verify, whole
+from needle.compiler.ir.graph import Graph, GraphError, Node, whole
+from needle.compiler.ir.verify import verify
 from needle.compiler.passes.simplify import merged, simplify, without_dead
 from needle.compiler.trace.tracer import ArgumentType, trace
 from needle.dtype import float32

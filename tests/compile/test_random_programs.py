@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 import needle as ndl
-from needle.compiler.ir.graph import verify
-from needle.compiler.memory.plan import ARENA, Arena
+from needle.compiler.ir.verify import verify
+from needle.compiler.memory.plan import ARENA
+from needle.compiler.memory.planner import Arena
 
 UNARY = ("exp", "tanh", "relu", "square", "abs", "sigmoid")
 BINARY = ("add", "subtract", "multiply", "maximum")

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 import needle as ndl
-from needle.compiler.ir.graph import verify
+from needle.compiler.ir.verify import verify
 
 from .test_random_programs import check_plan
 

@@ -16,7 +16,8 @@ from ...ndarray.layout import Shape
 from ..control.loops import LOOP, planned
 from ..export.stored import NotStored
 from ..ir.graph import RUN_C, RUN_KERNELS, FlatValue, Graph, Node, Operand, whole
-from ..memory.plan import ARENA, Plan, plan_memory
+from ..memory.plan import ARENA, Plan
+from ..memory.planner import plan_memory
 from .kernels import KERNELS
 from .source import elements_header
 from .space import NotRendered

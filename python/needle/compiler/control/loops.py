@@ -16,7 +16,9 @@ from ...backend import cpu
 from ...dtype import uint8
 from ...ndarray.array import NDArray, make_view
 from ..ir.graph import CONSTANT, FlatValue, Graph, Node, Operand, operands, whole
-from ..memory.plan import ARENA, Plan, plan_memory
+from ..ir.verify import verified
+from ..memory.plan import ARENA, Plan
+from ..memory.planner import plan_memory
 
 LOOP = "loop"
 FIXED, READS, WRITES = 0, 1, 2  # how a slot finds its memory; see run_loop in _native.pyi
@@ -49,7 +51,7 @@ def with_bodies(a_pass: Pass) -> Pass:
     """A pass that is applied to the bodies of loops too."""
 
     def everywhere(graph: Graph) -> Graph:
-        graph = a_pass(graph)
+        graph = verified(a_pass(graph))
         return graph.with_nodes([_mapped_body(node, everywhere) for node in graph.nodes])
 
     return everywhere

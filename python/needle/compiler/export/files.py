@@ -22,7 +22,8 @@ from ...tree import map_leaves
 from ..c.program import c_files
 from ..function import Call, Jitted
 from ..ir.graph import FlatValue, Graph, GraphError
-from ..memory.plan import ARENA, plan_memory
+from ..memory.plan import ARENA
+from ..memory.planner import plan_memory
 from ..passes.prepack import panels_of
 from ..run.binding import as_result
 from ..run.program import Program, compile_calls

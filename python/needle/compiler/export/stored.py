@@ -23,10 +23,10 @@ from ..ir.graph import (
     GraphError,
     Node,
     Operand,
-    verify,
     whole,
 )
-from ..memory.plan import plan_memory
+from ..ir.verify import verify
+from ..memory.planner import plan_memory
 from ..trace.breaks import PYTHON
 from ..trace.record import kernel_names
 

@@ -59,6 +59,8 @@ def epilogues(graph: Graph) -> Graph:
         for value in node.reads():
             if value not in products or node.continues:
                 continue
+            if not fusion.effects.may_wait(products[value], number):
+                continue
             program = node if node.kernel == "run" else fusion.as_program(number, node)
             made = None if program is None else _joined(products[value], program)
             if made is not None:

@@ -22,6 +22,7 @@ from ... import _native
 from ...ndarray.layout import Shape, broadcast_shapes
 from ...tile.ir import COLUMN, FULL, ROW, SCALAR
 from ...tile.program import Builder, Program, ProgramError, Symbol
+from ..ir.effects import Effects
 from ..ir.graph import FlatValue, Graph, Node, Operand
 from ..passes.rules import constant_of
 from ..passes.simplify import without_dead
@@ -46,6 +47,9 @@ class Fusion:
         self.scalars: Group | None = None  # the last group of calls on single numbers
         self.readers: dict[FlatValue, set[int]] = {}  # the positions of the calls that read a value
         self.made: dict[FlatValue, Node] = {}  # the call that computes a value
+        self.effects = Effects(graph.nodes)
+        # For a call that overwrites memory, those that must have read it before.
+        self.readers_before = self.effects.readers_before(graph.nodes)
         for position, node in enumerate(graph.nodes):
             self.made.update({o.value: node for o in node.outs})
             for value in node.reads():
@@ -73,8 +77,9 @@ class Fusion:
         piece = None if id(node) in self.apart else piece_of(node)
         group = Group(piece, node, position)
         self.all.append(group)
-        for value in node.reads():
-            source = self.groups.get(value)
+        sources = [self.groups.get(value) for value in node.reads()]
+        sources += [self.all[i].root() for i in self.readers_before.get(position, ())]
+        for source in sources:
             if source is not None:
                 group.needs.add(source)
                 source.users.add(group)

@@ -6,6 +6,7 @@ program as a single parallel loop.
 
 from __future__ import annotations
 
+from ..ir.effects import Effects
 from ..ir.graph import Graph, Node
 
 SMALL = 1 << 17  # elements; a larger call keeps all threads busy by itself
@@ -15,12 +16,20 @@ def together(graph: Graph) -> Graph:
     """Small calls of one elementwise program whose results no other call reads become one call, at
     the position of the last one."""
     read = {value for node in graph.nodes for value in node.reads()}
-    batches: dict[object, list[Node]] = {}
-    for node in graph.nodes:
-        if _is_small(node) and not any(out.value in read for out in node.outs):
-            batches.setdefault((node.args[0], node.device.name), []).append(node)
-    last = {id(batch[-1]): batch for batch in batches.values()}
-    waiting = {id(node) for batch in batches.values() for node in batch[:-1]}
+    effects = Effects(graph.nodes)
+    batches: list[list[Node]] = []
+    open_batches: dict[object, list[Node]] = {}  # by program and device
+    for position, node in enumerate(graph.nodes):
+        if not _is_small(node) or any(out.value in read for out in node.outs):
+            continue
+        key = (node.args[0], node.device.name)
+        batch = open_batches.get(key)
+        if batch is None or not all(effects.may_wait(former, position) for former in batch):
+            batch = open_batches[key] = []
+            batches.append(batch)
+        batch.append(node)
+    last = {id(batch[-1]): batch for batch in batches}
+    waiting = {id(node) for batch in batches for node in batch[:-1]}
     nodes = [
         _one_call(last[id(node)]) if id(node) in last else node
         for node in graph.nodes

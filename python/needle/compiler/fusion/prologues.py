@@ -18,7 +18,7 @@ from ...dtype import float32
 from ...ndarray.layout import broadcast_shapes
 from ...tile.ir import FULL
 from ...tile.program import Symbol, TypedProgram, cast, program
-from ..ir.graph import FlatValue, Graph, Node, Operand
+from ..ir.graph import Graph, Node, Operand
 from .epilogues import as_matrix
 from .fuse import Fusion
 
@@ -93,10 +93,11 @@ def prologues(graph: Graph) -> Graph:
             continue
         fusion = fusion or Fusion(graph)
         maker = makers[product.a.value]
-        start, end = places[id(maker)], places[id(node)]
-        found = _program(maker, start, fusion)
+        if not fusion.effects.may_wait(maker, places[id(node)]):
+            continue
+        found = _program(maker, places[id(maker)], fusion)
         made = None if found is None else _joined(found, node, product)
-        if made is not None and not _writes_on(graph.nodes[start:end], maker):
+        if made is not None:
             joined[id(node)] = made
             gone.add(id(maker))
     return graph.with_nodes([joined.get(id(n), n) for n in graph.nodes if id(n) not in gone])
@@ -161,9 +162,3 @@ def _joined(maker: Node, node: Node, product: Product) -> Node | None:
         return None
     args = (typed, product.outs, found, product.b, product.then, product.others)
     return node.instead("matmul_of", args, product.outs)
-
-
-def _writes_on(nodes: list[Node], maker: Node) -> bool:
-    """Does one of these calls continue a value that the program reads?"""
-    read: set[FlatValue] = set(maker.reads())
-    return any(former in read for node in nodes for former in node.formers)

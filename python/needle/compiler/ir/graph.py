@@ -261,36 +261,3 @@ class Graph:
 
 class GraphError(Exception):
     """The graph breaks a rule: a bug in a pass, never a mistake of the user's."""
-
-
-def verify(graph: Graph) -> None:
-    """Every value is written once and before it is read, and operands stay inside their values."""
-    known = set(graph.inputs)
-    for node in graph.nodes:
-        for value in node.reads():
-            if value not in known:
-                raise GraphError(f"{value} is read before it is written, in: {node}")
-        for x in (*node.ins, *node.outs):
-            _check_inside(x, node)
-        for out in node.outs:
-            if out.value in known:
-                raise GraphError(f"{out.value} is written twice, in: {node}")
-            known.add(out.value)
-        if node.continues and len(node.continues) != len(node.outs):
-            raise GraphError(f"`continues` must have one entry per output, in: {node}")
-        for out, former in node.outs_and_formers():
-            if former is not None and former.nbytes != out.value.nbytes:
-                raise GraphError(f"{former} has another size than what continues it, in: {node}")
-    for result in graph.results:
-        if result.value not in known:
-            raise GraphError(f"the result {result} is never written")
-
-
-def _check_inside(x: Operand, node: Node) -> None:
-    if 0 in x.shape:
-        return
-    reach = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
-    low = x.offset + sum(r for r in reach if r < 0)
-    high = x.offset + sum(r for r in reach if r > 0)
-    if low < 0 or high >= x.value.size:
-        raise GraphError(f"{x} leaves its value of {x.value.size} elements, in: {node}")

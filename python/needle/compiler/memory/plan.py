@@ -1,26 +1,29 @@
-"""Where values live: in one arena, reused by lifetime, or in memory from outside.
+"""A plan: where every value lives, and the rule that it keeps.
 
 Slot 0 is the arena; every value from outside that is used and every result has a slot of its own.
 A result that replaces state may be computed in the state's memory (its *home*), if nothing reads
 the old elements afterwards.
+
+The rule is that every read finds its value, whatever else uses the same memory. `verify_plan`
+follows what each piece of memory holds from call to call; the tests do so for every plan. The order
+of reads and writes inside one piece is the graph's (`ir/effects.py`).
 """
 
 from __future__ import annotations
 
-import bisect
-import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...backend import BackendDevice, default_device
 from ...ndarray.layout import effective_strides
 from ..fusion.fusible import writes_at_the_end
-from ..ir.graph import COMPUTED, RUN_KERNELS, FlatValue, Graph, Node, Operand, whole
+from ..ir.graph import RUN_KERNELS, FlatValue, Graph, GraphError, Node, Operand
+from ..ir.verify import verify
 
-ALIGNMENT = 64
 ARENA = 0
 # Elementwise kernels, whose output may share memory with an input of the same layout.
 IN_PLACE = frozenset({"unary", "binary", "where", "copy"})
+
+Bytes = tuple[int, int, int]  # a slot, first byte, end
 
 
 class Place(NamedTuple):
@@ -58,277 +61,76 @@ class Plan:
     def num_slots(self) -> int:
         return 1 + max([*self.slots.values(), *self.result_slots], default=0)
 
-
-def plan_memory(graph: Graph, homes: list[Home | None]) -> Plan:
-    """Give every value its place. `homes` has an entry per result."""
-    nodes = _with_owned_updates(graph, homes)
-    roots = _find_roots(nodes, graph.inputs)
-    nodes, results = _with_result_copies(graph, nodes, roots, homes)
-    roots = _find_roots(nodes, graph.inputs)
-    plan = Plan(nodes, roots=roots, results=results)
-    _assign_slots(plan, graph, homes)
-    _assign_arena(plan)
-    return plan
+    def bytes_of(self, root: FlatValue) -> list[Bytes]:
+        """Where a root may be: at its place, and in the memory of the state that it replaces."""
+        values = [v for v in (root, self.homes.get(root)) if v is not None and v in self.places]
+        places = [(self.places[value], value.nbytes) for value in values]
+        return [(slot, offset, offset + nbytes) for (slot, offset), nbytes in places]
 
 
-def last_reads(nodes: list[Node], results: list[Operand]) -> dict[FlatValue, int]:
-    """The position of the last call that reads a value; results are read at the end."""
-    last = {value: i for i, node in enumerate(nodes) for value in node.reads()}
-    return last | {r.value: len(nodes) for r in results}
+def meet(some: list[Bytes], others: list[Bytes]) -> bool:
+    """Have two lists of places bytes in common?"""
+    return any(
+        slot == other and begin < last and first < end
+        for slot, begin, end in some
+        for other, first, last in others
+    )
 
 
-def _find_roots(nodes: list[Node], inputs: list[FlatValue]) -> dict[FlatValue, FlatValue]:
-    roots = {value: value for value in inputs}
-    for node in nodes:
-        for out, former in node.outs_and_formers():
-            roots[out.value] = out.value if former is None else roots[former]
-    return roots
-
-
-# Copies ------------------------------------------------------------------------------------------
-
-
-def copy_of(graph: Graph, source: Operand, device: BackendDevice, line: str = "") -> Node:
-    """A call that copies an operand into a new value, with the same layout if it is whole."""
-    if source.is_whole():
-        value = graph.new_value(source.value.size, source.dtype)
-        out = source._replace(value=value)
-    else:
-        value = graph.new_value(math.prod(source.shape), source.dtype)
-        out = whole(value, source.shape)
-    return Node("copy", (out, source), (out,), device, source=line)
-
-
-def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
-    """Let a call continue a copy of a value where the value itself is still needed, is continued by
-    another call too, or belongs to somebody outside."""
-    last = last_reads(graph.nodes, graph.results)
-    final = _ends_of_chains(graph.nodes)
-    in_place = {
-        home.value
-        for home, result in zip(homes, graph.results, strict=True)
-        if home is not None and home.must and final.get(home.value) is result.value
-    }
-    continued: set[FlatValue] = set()
-    nodes: list[Node] = []
-    for i, node in enumerate(graph.nodes):
-        formers: list[FlatValue | None] = []
-        for former in node.continues:
-            if former is None:
-                formers.append(None)
-                continue
-            is_outside = former.kind != COMPUTED and former not in in_place
-            if is_outside or former in continued or last[former] > i:
-                made = copy_of(graph, whole(former), node.device, node.source)
-                nodes.append(made)
-                former = made.outs[0].value
-            continued.add(former)
-            formers.append(former)
-        nodes.append(replace(node, continues=tuple(formers)) if formers else node)
-    return nodes
-
-
-def _ends_of_chains(nodes: list[Node]) -> dict[FlatValue, FlatValue]:
-    """Of each value that others continue, one after another: the last one in its memory."""
-    ends: dict[FlatValue, FlatValue] = {}
-    starts: dict[FlatValue, FlatValue] = {}
-    for node in nodes:
-        for out, former in node.outs_and_formers():
-            if former is not None:
-                start = starts.pop(former, former)
-                starts[out.value] = start
-                ends[start] = out.value
-    return ends
-
-
-def _with_result_copies(
-    graph: Graph, nodes: list[Node], roots: dict[FlatValue, FlatValue], homes: list[Home | None]
-) -> tuple[list[Node], list[Operand]]:
-    """Results that cannot be computed where they belong are copied there at the end.
-
-    Copies to new memory come first, then copies that replace state, so that none reads what another
-    one has written.
-    """
-    first = {roots[o.value]: i for i, n in reversed([*enumerate(nodes)]) for o in n.outs}
-    last = last_reads(nodes, graph.results)
-    taken: set[FlatValue] = set()  # roots that are in the memory of a result
-
-    def is_in_place(result: Operand, home: Home | None) -> bool:
-        """Can the result be computed where it belongs?"""
-        root = roots[result.value]
-        if home is not None and root is home.value:  # it was written in place
-            return home.must
-        if root.kind != COMPUTED or root in taken or not result.is_whole():
-            return False
-        if home is not None and home.at_end:
-            return False
-        return home is None or _may_live_at(home.value, result, first[root], nodes, last)
-
-    results = list(graph.results)
-    early: list[Node] = []
-    late: list[Node] = []
-    for i, (result, home) in enumerate(zip(graph.results, homes, strict=True)):
-        root = roots[result.value]
-        if is_in_place(result, home):
-            taken.add(root)
-            continue
-        device = nodes[first[root]].device if root in first else _any_device(nodes)
-        source = result
-        if home is not None and root.kind != COMPUTED:
-            early.append(copy_of(graph, source, device))
-            source = early[-1].outs[0]
-        made = copy_of(graph, source, device)
-        (early if home is None else late).append(made)
-        results[i] = made.outs[0]
-    return nodes + early + late, results
-
-
-def _any_device(nodes: list[Node]) -> BackendDevice:
-    return nodes[0].device if nodes else default_device()
-
-
-def _may_live_at(
-    home: FlatValue, result: Operand, start: int, nodes: list[Node], last: dict[FlatValue, int]
+def may_overwrite(
+    node: Node, out: Operand, root: FlatValue, roots: dict[FlatValue, FlatValue]
 ) -> bool:
-    """May a result, whose memory is first written at `start`, overwrite the state `home`?"""
-    end = last.get(home, -1)
-    if end < start:
-        return True
-    outs = [o for o in nodes[start].outs if o.value is result.value]
-    return end == start and bool(outs) and may_overwrite(nodes[start], outs[0], home)
-
-
-def may_overwrite(node: Node, out: Operand, value: FlatValue) -> bool:
-    """May an output of a call be in the memory of a value that the call reads?
+    """May an output of a call be in memory that the call reads?
 
     It may if the call is elementwise, or reads each row completely before it writes it, and both
-    have the same layout."""
+    have the same layout. Of a call that is many, none but the one with the output may read it."""
+    if any(roots[former] is root for former in node.formers):
+        return False
     if node.kernel in RUN_KERNELS:
         typed = node.args[0]
         if not typed.is_elementwise and not writes_at_the_end(typed, node.outs.index(out)):
             return False
+        if node.kernel == "run_each":
+            others = [x for written, read in node.args[1] if out not in written for x in read]
+            if any(roots[x.value] is root for x in others):
+                return False
     elif node.kernel not in IN_PLACE:
         return False
     view = _layout(out)
-    return all(_layout(x) == view for x in node.ins if x.value is value)
+    return all(_layout(x) == view for x in node.ins if roots[x.value] is root)
 
 
 def _layout(x: Operand) -> tuple[object, ...]:
     return x.shape, effective_strides(x.shape, x.strides), x.offset, x.dtype
 
 
-# Slots and the arena -----------------------------------------------------------------------------
+# The rule ----------------------------------------------------------------------------------------
 
 
-def _assign_slots(plan: Plan, graph: Graph, homes: list[Home | None]) -> None:
-    used = {v for node in plan.nodes for v in node.reads()}
-    used |= {home.value for home in homes if home is not None and home.must}
-    slots = plan.slots
-    for value in graph.inputs:
-        if value in used:
-            slots[value] = len(slots) + 1
-            plan.places[value] = Place(slots[value], 0)
-    number = len(slots)
-    for result, home in zip(plan.results, homes, strict=True):
-        if home is not None and home.must:
-            plan.result_slots.append(slots[home.value])
-        else:
-            number += 1
-            plan.result_slots.append(number)
-            if home is not None:
-                plan.homes[plan.roots[result.value]] = home.value
-        plan.places.setdefault(plan.roots[result.value], Place(plan.result_slots[-1], 0))
-
-
-def _assign_arena(plan: Plan) -> None:
-    """Walk through the calls: a value takes memory where it is made, and frees it after its last
-    use."""
-    ends: dict[FlatValue, int] = {}
-    for i, node in enumerate(plan.nodes):
-        for value in (*node.reads(), *(o.value for o in node.outs)):
-            ends[plan.roots[value]] = i
-    dying: dict[int, list[FlatValue]] = {}
-    for root, end in ends.items():
-        dying.setdefault(end, []).append(root)
-    arena = Arena()
-    for i, node in enumerate(plan.nodes):
-        for out in node.outs:
-            root = plan.roots[out.value]
-            if root in plan.places:
-                continue
-            reused = _dies_here(plan, node, out, i, ends)
-            if reused is not None:
-                plan.places[root] = plan.places[reused]
-                dying[i].remove(reused)
-            else:
-                plan.places[root] = Place(ARENA, arena.take(root.nbytes))
-            plan.lifetimes[root] = (i, ends[root])
-        for root in dying.get(i, ()):
-            if root in plan.lifetimes:
-                arena.give(plan.places[root].offset, root.nbytes)
-    plan.arena_bytes = arena.size
-    for value, root in plan.roots.items():
-        if root in plan.places:
-            plan.places[value] = plan.places[root]
-
-
-def _dies_here(
-    plan: Plan, node: Node, out: Operand, i: int, ends: dict[FlatValue, int]
-) -> FlatValue | None:
-    """An input in the arena that this call uses last, and that the output may overwrite."""
-    if not out.is_whole():
-        return None
-    taken = [plan.places.get(plan.roots[o.value]) for o in node.outs]
-    for x in node.ins:
-        root = plan.roots[x.value]
-        values = {y.value for y in node.ins if plan.roots[y.value] is root}
-        if (
-            root in plan.lifetimes
-            and ends[root] == i
-            and root.nbytes == out.value.nbytes
-            and plan.places[root] not in taken
-            and all(may_overwrite(node, out, value) for value in values)
-        ):
-            return root
-    return None
-
-
-class Arena:
-    """Allocates offsets in one piece of memory: the best fitting hole, else space at the end."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._holes: list[tuple[int, int]] = []  # (offset, bytes), by offset, never adjacent
-
-    def take(self, nbytes: int) -> int:
-        needed = _rounded(nbytes)
-        fitting = [(size, i) for i, (_, size) in enumerate(self._holes) if size >= needed]
-        if fitting:
-            size, i = min(fitting)
-            offset, _ = self._holes.pop(i)
-            if size > needed:
-                self._holes.insert(i, (offset + needed, size - needed))
-            return offset
-        if self._holes and sum(self._holes[-1]) == self.size:
-            offset, _ = self._holes.pop()
-        else:
-            offset = self.size
-        self.size = offset + needed
-        return offset
-
-    def give(self, offset: int, nbytes: int) -> None:
-        size = _rounded(nbytes)
-        if size == 0:
-            return
-        i = bisect.bisect(self._holes, (offset, 0))
-        if i < len(self._holes) and self._holes[i][0] == offset + size:
-            size += self._holes.pop(i)[1]
-        if i > 0 and sum(self._holes[i - 1]) == offset:
-            start, before = self._holes.pop(i - 1)
-            self._holes.insert(i - 1, (start, before + size))
-        else:
-            self._holes.insert(i, (offset, size))
-
-
-def _rounded(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+def verify_plan(plan: Plan, graph: Graph) -> None:
+    """Raise GraphError if a call or a result reads memory that holds another value by then."""
+    verify(graph.with_nodes(plan.nodes, plan.results))
+    memory = {root: plan.bytes_of(root) for root in {*plan.roots.values()}}
+    in_slot: dict[int, set[FlatValue]] = {}
+    for root, places in memory.items():
+        for slot, _, _ in places:
+            in_slot.setdefault(slot, set()).add(root)
+    there = set(graph.inputs)  # the roots whose memory holds them at the moment
+    for node in plan.nodes:
+        outs = {plan.roots[out.value]: out for out in node.outs}
+        ins = {plan.roots[value] for value in node.reads()}
+        if not ins <= there:
+            raise GraphError(f"the memory of {[*(ins - there)]} holds another value, in: {node}")
+        for root, out in outs.items():
+            near = {v for slot, _, _ in memory[root] for v in there & in_slot[slot]} - {root}
+            lost = {v for v in near if meet(memory[v], memory[root])}
+            for value in lost & ins:
+                if not may_overwrite(node, out, value, plan.roots):
+                    raise GraphError(f"{out} overwrites {value}, which the call reads: {node}")
+            there = (there - lost) | {root}
+        if not outs.keys() <= there:
+            raise GraphError(f"two outputs are in one piece of memory, in: {node}")
+    for result, slot in zip(plan.results, plan.result_slots, strict=True):
+        root = plan.roots[result.value]
+        if root not in there or plan.places[root].slot != slot:
+            raise GraphError(f"the memory of the result {result} holds another value")

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..control.loops import LOOP
 from ..ir.graph import CONSTANT, FlatValue, Graph, Node, Operand, map_operands, whole
+from ..ir.verify import verified
 from ..trace.breaks import PYTHON
 from .rules import RULES
 
@@ -18,7 +19,7 @@ FOLDED_ELEMENTS = 1 << 22  # larger constants are computed at each call
 def simplify(graph: Graph) -> Graph:
     """All passes that change no result."""
     for a_pass in (without_dead, folded, applied_rules, merged, without_dead):
-        graph = a_pass(graph)
+        graph = verified(a_pass(graph))
     return graph
 
 
@@ -88,7 +89,8 @@ def applied_rules(graph: Graph) -> Graph:
             by[node.outs[0].value] = same
         else:
             nodes.append(node)
-            made.update({o.value: node for o in node.outs})
+            if not any(x.value in continued for x in node.ins):  # else it may be too late to read
+                made.update({o.value: node for o in node.outs})
     return graph.with_nodes(nodes, [replaced(r, by) for r in graph.results])
 
 

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 
 from ..control.loops import LOOP
 from ..ir.graph import MATMUL_KERNELS, Node, Operand
-from ..memory.plan import Plan
+from ..memory.plan import Bytes, Plan, meet
 from ..trace.breaks import PYTHON
 from ..view.show import flops
 
 MOST_WORK = 1 << 21  # operations of a call; larger calls use all threads
 MOST_ELEMENTS = 1 << 14  # of an operand
 ALONE = frozenset({PYTHON, LOOP})
-
-Bytes = tuple[int, int, int]  # a slot, first byte, end
 
 
 @dataclass
@@ -43,7 +41,7 @@ class Lane:
 
     def meets(self, reads: list[Bytes], writes: list[Bytes]) -> bool:
         """Would a call with these reads and writes depend on a call of the lane?"""
-        return _overlap(self.writes, reads + writes) or _overlap(self.reads, writes)
+        return meet(self.writes, reads + writes) or meet(self.reads, writes)
 
 
 def sections(plan: Plan) -> list[list[list[int]]]:
@@ -81,16 +79,5 @@ def is_product(node: Node) -> bool:
 
 
 def _bytes(plan: Plan, operands: tuple[Operand, ...]) -> list[Bytes]:
-    """The memory of operands. A result that may replace state also takes the state's memory."""
-    values = [plan.roots[x.value] for x in operands]
-    values += [plan.homes[value] for value in values if value in plan.homes]
-    places = [(plan.places[value], value.nbytes) for value in values if value in plan.places]
-    return [(slot, offset, offset + nbytes) for (slot, offset), nbytes in places]
-
-
-def _overlap(some: list[Bytes], others: list[Bytes]) -> bool:
-    return any(
-        slot == other and begin < last and first < end
-        for slot, begin, end in some
-        for other, first, last in others
-    )
+    """The memory of operands."""
+    return [part for x in operands for part in plan.bytes_of(plan.roots[x.value])]

@@ -18,7 +18,9 @@ from ..fusion.fuse import fuse
 from ..fusion.horizontal import together
 from ..fusion.prologues import prologues
 from ..ir.graph import FlatValue, Graph, Node, Operand, map_operands
-from ..memory.plan import ARENA, Home, Plan, plan_memory
+from ..ir.verify import verified
+from ..memory.plan import ARENA, Home, Plan
+from ..memory.planner import plan_memory
 from ..passes.prepack import panels
 from ..passes.simplify import simplify
 from ..trace import breaks
@@ -49,13 +51,14 @@ class Program:
         self._facts_seen = -1  # `facts.changes` when its facts last held
         self._names = trace.names if trace.names.names else None
         self._untold = [fact for fact in trace.facts.values() if not fact.is_told]
-        self.stages = {"traced": trace.graph}
+        self.stages = {"traced": verified(trace.graph)}
         self.panels: dict[FlatValue, Operand] = {}
         for name, a_pass in (PASSES if fused else UNFUSED).items():
             graph = loops.with_bodies(a_pass)(next(reversed(self.stages.values())))
             self.stages[name] = graph
             if name == "fused":
-                self.stages["panels"], self.panels = panels(graph, _fixed_state(trace))
+                graph, self.panels = panels(graph, _fixed_state(trace))
+                self.stages["panels"] = verified(graph)
         self.graph = loops.planned(graph)
         early = written_early(self.graph)
         self.homes: list[Home | None] = []
@@ -161,7 +164,7 @@ def _home(output: Output) -> Home | None:
     if output.kind == MEMORY:
         return Home(output.target.value, must=True)
     state = output.state
-    if state is None or len(state.cells) != 1:
+    if state is None or state.is_mutated or len(state.cells) != 1:
         return None
     if output.kind == GRADIENT and state.cells[0] != output.target:
         return None  # the former gradient is also something else

@@ -356,5 +356,8 @@ def take_memory(
     places: list[Any], reads: list[Any], homes: list[Any], buffers: list[Any]
 ) -> list[int]: ...
 def take_gradients(homes: list[Any], buffers: list[Any]) -> list[int]: ...
+def set_traced(is_traced: bool, /) -> None:
+    """While it is set, this thread's functions of arrays go through the device's kernels."""
+
 def watch_nodes(callback: Callable[[Any], None] | None, /) -> None:
     """Calls `callback(node)` for every node that is made from now on, on any thread."""

@@ -8,6 +8,7 @@ after its node was made is refused.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,29 @@ def _memory(data: Any) -> Any:
 def memory_id(data: Any) -> int | None:
     """The same number for all arrays that share memory; None for tuples, and without data."""
     return None if data is None or isinstance(data, tuple) else id(_memory(data))
+
+
+def meets_any(memory: Any, others: Iterable[Any]) -> bool:
+    """Is memory one of these, or has it bytes in common with one? Different buffers have, if they
+    are of one NumPy array."""
+    span = _span(memory)
+    return any(memory is other or _overlap(span, _span(other)) for other in others)
+
+
+def _overlap(a: tuple[int, int] | None, b: tuple[int, int] | None) -> bool:
+    return a is not None and b is not None and a[0] < b[1] and b[0] < a[1]
+
+
+def _span(memory: Any) -> tuple[int, int] | None:
+    """The first byte and the end of memory that other libraries can reach, else None."""
+    if isinstance(memory, np.ndarray):
+        reaches = [(n - 1) * s for n, s in zip(memory.shape, memory.strides, strict=True)]
+        first = memory.ctypes.data + sum(r for r in reaches if r < 0)
+        return first, first + sum(map(abs, reaches)) + memory.itemsize
+    if getattr(memory, "version", 0) == getattr(memory, "version", 0):
+        return None  # every write to it would be noticed: no other library knows it
+    first = memory.ptr()
+    return first, first + memory.nbytes
 
 
 def is_view(data: Any, other: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..._native import changed_places
 from ...ndarray.array import NDArray
+from ...ndarray.versions import meets_any
 from ..trace.state import data_of, layout_of
 from ..trace.tracer import Trace
 
@@ -29,7 +30,8 @@ class Known:
         self.layouts = [layout_of(array) for array in arrays]
         # Does each tensor require a gradient? None: it is a gradient, of which nothing is assumed.
         self.wanted = [None if cell.is_grad else cell.owner.requires_grad for cell in self.cells]
-        self.writes_in_place = any(state.is_mutated for state in trace.states)
+        # The states that are written in place.
+        self.mutated = [k for k, state in enumerate(trace.states) if state.is_mutated]
         self.groups: list[range] = []  # per state: the positions of the cells that share its memory
         start = 0
         for state in trace.states:
@@ -42,6 +44,10 @@ class Known:
         """The array that a tensor has now."""
         tensor = self.cells[i].tensor()
         return None if tensor is None else data_of(tensor)
+
+    def memory(self, i: int) -> Any:
+        """The memory of the array that a tensor has now."""
+        return self.array(i)._handle
 
     def hold(self) -> bool:
         """Do all tensors have arrays of the traced layouts, share memory as they did, and require
@@ -68,11 +74,13 @@ class Known:
         """Do the tensors that shared memory still share it? If memory is written in place, no other
         tensors may share it now."""
         groups = self.groups
-        if not self.writes_in_place:
+        if not self.mutated:
             groups = [group for group in groups if len(group) > 1]
-        memory = [{id(self.array(i)._handle) for i in group} for group in groups]
-        apart = len(set().union(*memory)) == len(memory)
-        return all(len(m) == 1 for m in memory) and (apart or not self.writes_in_place)
+        memory = [[self.memory(i) for i in group] for group in groups]
+        if any(m is not group[0] for group in memory for m in group):
+            return False
+        firsts = [group[0] for group in memory]
+        return not any(meets_any(firsts[k], firsts[:k] + firsts[k + 1 :]) for k in self.mutated)
 
     def difference(self) -> str | None:
         """The first assumption that does not hold, in words."""

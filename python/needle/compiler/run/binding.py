@@ -23,9 +23,9 @@ from ... import autograd
 from ..._native import empty as empty_buffer, note_replaced, take_gradients, take_memory
 from ...autograd import Tensor, TensorOp, TensorTuple
 from ...dtype import int64
-from ...ndarray import versions as mutation
 from ...ndarray.array import NDArray
 from ...ndarray.index.gather import has_overlap
+from ...ndarray.versions import meets_any
 from ...tree import leaves, with_leaves
 from ..errors import TraceError
 from ..guards.tensors import Known
@@ -86,20 +86,15 @@ class Binding:
     def _sharing_memory(self, originals: list[Any]) -> list[Any]:
         """The arguments with memory that is written in place, and which the function also sees
         as another argument or as state."""
-        given = {id(x): x for x in originals if isinstance(x, (Tensor, NDArray))}.values()
-        memory = [mutation.memory_id(_array_of(x)) for x in given]
-        written = {
-            mutation.memory_id(_array_of(originals[i]))
-            for i in self.written
-            if isinstance(originals[i], (Tensor, NDArray))
-        }
-        known = self.known
-        states = [id(known.array(i)._handle) for i in range(len(known.cells)) if written]
-        changing: set[int | None] = {
-            id(data_of(o.target.cells[0].tensor())._handle) for o in self.trace.mutated
-        }
-        changing |= {m for m in written if [*memory, *states].count(m) > 1}
-        return [x for x, m in zip(given, memory, strict=True) if m in changing]
+        given = {id(x): _memory_of(x) for x in originals}
+        changing = [data_of(o.target.cells[0].tensor())._handle for o in self.trace.mutated]
+        found = [x for x in originals if meets_any(given[id(x)], changing)]
+        for i in self.written:
+            own = given.pop(id(originals[i]), None)
+            states = map(self.known.memory, range(len(self.known.cells)))
+            if own is not None and meets_any(own, (*given.values(), *states)):
+                found.append(originals[i])
+        return found
 
     # Memory that is read ----------------------------------------------------------------------
 
@@ -313,6 +308,11 @@ def write_argument(original: Any, array: NDArray) -> None:
 
 def _array_of(x: Any) -> Any:
     return data_of(x) if isinstance(x, Tensor) else x
+
+
+def _memory_of(x: Any) -> Any:
+    """The memory of an argument: a NumPy array stands for its own."""
+    return x if isinstance(x, np.ndarray) else _array_of(x)._handle
 
 
 # Results as tensors ------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from ...ndarray.index.errors import Words
 from ...ndarray.layout import Shape
 from ...ndarray.random import recording as tracing, words_of
 from ...system.user_code import user_place
-from ..errors import TraceError, at_user_line, needs_data
+from ..errors import at_user_line, needs_data
 from ..ir.graph import (
     COMPUTED,
     CONSTANT,
@@ -122,13 +122,16 @@ class Recording:
         return value
 
     def _handle_of(self, array: Any) -> Handle:
-        """The handle of an array. Real memory becomes a constant: it is not that of a tensor from
-        outside, since reading one of those gives a stand-in (state.py)."""
+        """The handle of an array. Real memory that the function made itself is a constant; other
+        real memory is state, as that of a tensor from outside is (state.py)."""
         handle = array._handle
         if isinstance(handle, Handle):
             if handle.trace is not self.trace:
                 raise at_user_line(f"[jit] {ABSENT}")
             return handle
+        if id(handle) not in self.own:
+            outside: Handle = self.tracked.memory_of(array)
+            return outside
         found = self._constants.get(id(handle))
         if found is None:
             found = self.new_input(handle.size, array.dtype, CONSTANT)
@@ -196,11 +199,6 @@ class Recording:
 
     def _written(self, array: Any, is_read: bool, continues: list[FlatValue | None]) -> Operand:
         handle = self._handle_of(array)
-        if handle is not array._handle and id(array._handle) not in self.own:
-            raise TraceError(
-                f"[jit] an array of shape {array.shape} from outside the function was written; "
-                "let a Tensor hold it, so that the compiled function can find it."
-            )
         if self.is_in_body and not self._is_of_body(handle.value):
             self.outside_writes.append((handle, handle.value))
         value = self.graph.new_value(handle.size, handle.dtype)
@@ -313,8 +311,8 @@ class Recorder:
         )
 
     def _is_untouched(self, a: Any) -> bool:
-        """Is it real memory, which no recorded call has written?"""
-        if isinstance(a._handle, Handle):
+        """Is it real memory that the function made itself, and no recorded call has written?"""
+        if id(a._handle) not in self._recording.own:
             return False
         found = self._recording._constants.get(id(a._handle))
         return found is None or (found.value is not None and found.value.kind == CONSTANT)

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 from ... import _native, autograd
 from ...autograd import Value
 from ...dtype import DType
-from ...ndarray.array import NDArray, compact_view, make_view
-from ...ndarray.index.gather import has_overlap
+from ...ndarray.array import NDArray, make_view
 from ...ndarray.layout import effective_strides
 from ..errors import TraceError
 from ..ir.graph import STATE
@@ -43,6 +42,17 @@ def grad_of(tensor: Value) -> Any:
 
 def set_grad(tensor: Value, grad: Any) -> None:
     _GRAD.__set__(tensor, grad)
+
+
+_holders: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
+def _holder_of(array: NDArray) -> Any:
+    """A tensor with the memory of an array, by which programs find it: one for all of them."""
+    holder = _holders.get(id(array._handle))
+    if holder is None:
+        holder = _holders[id(array._handle)] = Value.make_const(array)
+    return holder
 
 
 class Cell(NamedTuple):
@@ -70,14 +80,6 @@ def layout_of(a: NDArray) -> Layout:
     """The layout of an array."""
     strides = effective_strides(a.shape, a.strides)
     return Layout(a.shape, strides, a.offset, a._handle.size, a.dtype, a.device.name)
-
-
-def _unfolded(a: NDArray) -> NDArray:
-    """A broadcast array with memory for every element, as it will have after the first update."""
-    kernels = a.device.mod.kernels  # the real ones, behind the Recorder
-    out = compact_view(a.shape, a.dtype, a.device, kernels.empty(a.size, a.dtype))
-    kernels.copy(out, a)
-    return out
 
 
 class State:
@@ -155,9 +157,6 @@ class Tracked:
         return self._capture(tensor, real).stand_in
 
     def _capture(self, tensor: Any, real: NDArray) -> Found:
-        if has_overlap(real):
-            real = _unfolded(real)
-            set_data(tensor, real)
         owner = self._owners.get(id(tensor))
         cell = Cell(tensor, False) if owner is None else Cell(owner, True)
         state = self.states.get(id(real._handle))
@@ -170,6 +169,13 @@ class Tracked:
         stand_in = make_view(real.shape, real.strides, real.offset, real.dtype, real.device, handle)
         found = self.found[id(tensor)] = Found(cell, tensor, real, stand_in)
         return found
+
+    def memory_of(self, array: NDArray) -> Handle:
+        """The stand-in for the memory of an array from outside that no tensor holds."""
+        holder = _holder_of(array)
+        found = self.found.get(id(holder)) or self._capture(holder, data_of(holder))
+        handle: Handle = found.stand_in._handle
+        return handle
 
     def write_data(self, tensor: Any, data: Any) -> None:
         if not self.is_outside(tensor):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ... import facts
+from ... import _native, facts
 from ...autograd import Tensor, Value
 from ...autograd.backward import Freed
 from ...backend import all_devices
@@ -25,7 +25,9 @@ from ...dtype import DType
 from ...ndarray import random
 from ...ndarray.array import NDArray, compact_view
 from ...ndarray.layout import Shape
+from ...ndarray.versions import meets_any
 from ...tree import map_leaves
+from ..errors import TraceError
 from ..guards.globals import Names
 from ..ir.graph import INPUT, FlatValue, Graph, Operand, whole
 from .breaks import breaking
@@ -133,9 +135,11 @@ def recording_devices(recording: Recording) -> Iterator[None]:
     for device in devices:
         device.mod = Recorder(recording, device, device.mod)
     random.recording.recorder = recording
+    _native.set_traced(True)
     try:
         yield
     finally:
+        _native.set_traced(False)
         random.recording.recorder = None
         for device, real in zip(devices, kernels, strict=True):
             device.mod = real
@@ -177,8 +181,21 @@ def trace(
     _add_escaped(traced, tracked)
     if traced.escaped:  # else no tensor depends on this one call
         traced.undos = undos
+    _check_apart(traced.states)
     traced.graph.results = [output.operand for output in traced.outputs]
     return traced
+
+
+def _check_apart(states: list[State]) -> None:
+    """Raise if a write to one state could change another one."""
+    for state in states:
+        others = (other.real for other in states if other is not state)
+        if state.is_mutated and meets_any(state.real, others):
+            raise TraceError(
+                f"[jit] the function writes into a tensor of shape {state.arrays[0].shape} from "
+                "outside that shares memory, by way of NumPy or DLPack, with another one that it "
+                "uses; let one be a view of the other (x[...]), or a copy."
+            )
 
 
 def _run(

@@ -251,6 +251,10 @@ void bind_networks(nb::module_& m);
 void bind_exchange(nb::module_& m);
 void bind_dlpack(nb::module_& m);
 void bind_arrays(nb::module_& m);
+// Who traces on this thread (needle/tracing.py), or null; borrowed.
+PyObject* active_tracer();
+
+void bind_tracing(nb::module_& m);
 void bind_nodes(nb::module_& m);
 void bind_views(nb::module_& m);
 void bind_reverse(nb::module_& m);

@@ -169,6 +169,7 @@ NB_MODULE(_native, m) {
   needle::bind_exchange(m);
   needle::bind_dlpack(m);
   needle::bind_arrays(m);
+  needle::bind_tracing(m);
   needle::bind_nodes(m);
   needle::bind_views(m);
   needle::bind_reverse(m);

@@ -281,6 +281,8 @@ class NodeBase(BufferExporter):
     cached_data: Any
     requires_grad: bool
     grad: Any
+    _data: Any  # behind cached_data, and behind grad: a tracer reads these
+    _grad: Any
     _stamp: int
     _replaced: int
     shape: tuple[int, ...]
@@ -356,8 +358,14 @@ def take_memory(
     places: list[Any], reads: list[Any], homes: list[Any], buffers: list[Any]
 ) -> list[int]: ...
 def take_gradients(homes: list[Any], buffers: list[Any]) -> list[int]: ...
-def set_traced(is_traced: bool, /) -> None:
-    """While it is set, this thread's functions of arrays go through the device's kernels."""
 
-def watch_nodes(callback: Callable[[Any], None] | None, /) -> None:
-    """Calls `callback(node)` for every node that is made from now on, on any thread."""
+class DeviceBase:
+    """A device's kernels: the tracer's while a function is traced."""
+
+    mod: Any
+
+def active_tracer() -> Any:
+    """Who traces on this thread, or None."""
+
+def set_tracer(tracer: Any, /) -> Any:
+    """Puts a tracer, or None, into this thread's slot; gives what was there before."""

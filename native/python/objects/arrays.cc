@@ -6,7 +6,6 @@ namespace needle {
 namespace {
 
 PyTypeObject* array_type;
-thread_local bool is_traced = false;  // this thread's calls go to Python's kernels, which note them
 
 // No cycle can lead through an array, so the collector need not know of it.
 void free_array(PyObject* self) {
@@ -42,12 +41,6 @@ PyObject* empty_array(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   });
 }
 
-// set_traced(is_traced): for this thread, no array is plain (is_plain_array) until it is unset
-PyObject* set_traced(PyObject*, PyObject* value) {
-  is_traced = value == Py_True;
-  Py_RETURN_NONE;
-}
-
 PyTypeObject* make_array_type(nb::handle base) {
   static PyMemberDef members[] = {
       {"shape", T_OBJECT_EX, offsetof(ArrayFields, shape), 0, nullptr},
@@ -78,7 +71,8 @@ const ArrayFields* array_fields(nb::handle object) {
 bool is_plain_array(const ArrayFields& array) {
   const bool is_whole =
       array.dtype != nullptr && array.device != nullptr && array.handle != nullptr;
-  return is_whole && is_buffer(array.handle) && recording() == nullptr && !is_traced;
+  return is_whole && is_buffer(array.handle) && recording() == nullptr &&
+         active_tracer() == nullptr;
 }
 
 bool is_floating_array(const ArrayFields& array) {
@@ -101,10 +95,8 @@ nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shap
 void bind_arrays(nb::module_& m) {
   array_type = make_array_type(m.attr("BufferExporter"));
   m.attr("ArrayBase") = nb::borrow(reinterpret_cast<PyObject*>(array_type));
-  static PyMethodDef functions[] = {fast_method("make_array", make_array),
-                                    fast_method("empty_array", empty_array),
-                                    {"set_traced", set_traced, METH_O, nullptr},
-                                    {}};
+  static PyMethodDef functions[] = {
+      fast_method("make_array", make_array), fast_method("empty_array", empty_array), {}};
   add_functions(m, functions);
 }
 

@@ -12,7 +12,14 @@ namespace {
 PyTypeObject* node_type;
 long long last_stamp = 0;
 long long live_nodes = 0;
-PyObject* watcher = nullptr;  // called with every new node, if there is one
+
+// The tracer's method, called with some arguments.
+template <class... Arguments>
+nb::object ask_tracer(const char* method, Arguments*... given) {
+  const nb::object tracer = nb::borrow(active_tracer());  // it may leave its slot
+  return checked(PyObject_CallMethodObjArgs(
+      tracer.ptr(), checked(PyUnicode_FromString(method)).ptr(), given..., nullptr));
+}
 
 // All of these are guarded by the interpreter's lock.
 void set_fields(NodeFields* node, PyObject* const* fields) {
@@ -23,9 +30,8 @@ void set_fields(NodeFields* node, PyObject* const* fields) {
   Py_XSETREF(node->cached_data, Py_NewRef(fields[2]));
   Py_XSETREF(node->requires_grad, Py_NewRef(fields[3]));
   Py_XSETREF(node->grad, Py_NewRef(Py_None));
-  if (watcher != nullptr) [[unlikely]] {
-    const nb::object callback = nb::borrow(watcher);  // it may stop watching
-    callback(nb::handle(reinterpret_cast<PyObject*>(node)));
+  if (active_tracer() != nullptr) [[unlikely]] {
+    ask_tracer("note_made", reinterpret_cast<PyObject*>(node));
   }
 }
 
@@ -99,9 +105,8 @@ const char* class_name(PyObject* object) {
 nb::object data_of(nb::handle input) {
   static PyObject* const field = PyUnicode_InternFromString("cached_data");
   static PyObject* const method = PyUnicode_InternFromString("realize_cached_data");
-  // Where nodes are watched, a function is traced, which has a property in the field's place.
   PyObject* const own = node_fields(input)->cached_data;
-  nb::object data = watcher == nullptr && own != nullptr
+  nb::object data = active_tracer() == nullptr && own != nullptr
                         ? nb::borrow(own)
                         : checked(PyObject_GetAttr(input.ptr(), field));
   return data.is_none() ? checked(PyObject_CallMethodNoArgs(input.ptr(), method)) : data;
@@ -138,8 +143,10 @@ nb::object compute(PyObject* op, PyObject* inputs, bool& tracked) {
     PyTuple_SET_ITEM(call.ptr(), i + 1, data_of(input).release().ptr());
   }
   PyObject* const* const arguments = &PyTuple_GET_ITEM(call.ptr(), 0);
-  nb::object data =
-      checked(PyObject_VectorcallMethod(name, arguments, static_cast<size_t>(count) + 1, nullptr));
+  nb::object data = active_tracer() != nullptr
+                        ? ask_tracer("compute", call.ptr())
+                        : checked(PyObject_VectorcallMethod(
+                              name, arguments, static_cast<size_t>(count) + 1, nullptr));
   check_result(op, call.ptr(), data);
   return data;
 }
@@ -184,9 +191,36 @@ PyObject* get_fact(PyObject* self, PyObject* ArrayFields::* field, const char* n
 PyObject* get_shape(PyObject* self, void*) { return get_fact(self, &ArrayFields::shape, "shape"); }
 PyObject* get_dtype(PyObject* self, void*) { return get_fact(self, &ArrayFields::dtype, "dtype"); }
 
-PyObject* watch_nodes(PyObject*, PyObject* callback) {
-  Py_XSETREF(watcher, callback == Py_None ? nullptr : Py_NewRef(callback));
-  Py_RETURN_NONE;
+// node.cached_data and node.grad: of a traced function, the tracer says what they are.
+struct Field {
+  PyObject* NodeFields::* own;
+  const char *name, *read, *write;
+};
+
+Field data_field = {&NodeFields::cached_data, "cached_data", "read_data", "write_data"};
+Field grad_field = {&NodeFields::grad, "grad", "read_grad", "write_grad"};
+
+PyObject* get_field(PyObject* self, void* closure) {
+  const Field& field = *static_cast<const Field*>(closure);
+  if (active_tracer() != nullptr) [[unlikely]] {
+    return guarded([&] { return ask_tracer(field.read, self).release().ptr(); });
+  }
+  PyObject* const value = reinterpret_cast<NodeFields*>(self)->*field.own;
+  if (value == nullptr) PyErr_SetString(PyExc_AttributeError, field.name);
+  return Py_XNewRef(value);
+}
+
+int set_field(PyObject* self, PyObject* value, void* closure) {
+  const Field& field = *static_cast<const Field*>(closure);
+  if (active_tracer() != nullptr && value != nullptr) [[unlikely]] {
+    PyObject* const done =
+        guarded([&] { return ask_tracer(field.write, self, value).release().ptr(); });
+    Py_XDECREF(done);
+    return done == nullptr ? -1 : 0;
+  }
+  PyObject*& own = reinterpret_cast<NodeFields*>(self)->*field.own;
+  Py_XSETREF(own, Py_XNewRef(value));
+  return 0;
 }
 
 PyObject* next_stamp(PyObject*, PyObject*) { return PyLong_FromLongLong(++last_stamp); }
@@ -210,14 +244,17 @@ PyTypeObject* make_node_type(nb::handle base) {
   static PyMemberDef members[] = {
       {"op", T_OBJECT_EX, offsetof(NodeFields, op), 0, nullptr},
       {"inputs", T_OBJECT_EX, offsetof(NodeFields, inputs), 0, nullptr},
-      {"cached_data", T_OBJECT_EX, offsetof(NodeFields, cached_data), 0, nullptr},
       {"requires_grad", T_OBJECT_EX, offsetof(NodeFields, requires_grad), 0, nullptr},
-      {"grad", T_OBJECT_EX, offsetof(NodeFields, grad), 0, nullptr},
+      // The fields behind `cached_data` and `grad`, which a tracer reads.
+      {"_data", T_OBJECT_EX, offsetof(NodeFields, cached_data), 0, nullptr},
+      {"_grad", T_OBJECT_EX, offsetof(NodeFields, grad), 0, nullptr},
       {"_stamp", T_LONGLONG, offsetof(NodeFields, stamp), 0, nullptr},
       {"_replaced", T_LONGLONG, offsetof(NodeFields, replaced), 0, nullptr},
       {}};
   static PyGetSetDef facts[] = {{"shape", get_shape, nullptr, nullptr, nullptr},
                                 {"dtype", get_dtype, nullptr, nullptr, nullptr},
+                                {"cached_data", get_field, set_field, nullptr, &data_field},
+                                {"grad", get_field, set_field, nullptr, &grad_field},
                                 {}};
   static PyMethodDef methods[] = {fast_method("_init", init_node), {}};
   static PyType_Slot slots[] = {
@@ -250,7 +287,6 @@ void bind_nodes(nb::module_& m) {
       {"next_stamp", next_stamp, METH_NOARGS, nullptr},
       {"note_replaced", note_replaced, METH_O, nullptr},
       {"count_nodes", count_nodes, METH_NOARGS, nullptr},
-      {"watch_nodes", watch_nodes, METH_O, nullptr},
       {"set_grad_enabled", set_grad_enabled, METH_O, nullptr},
       {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Do operators record what they do?"},
       {}};

@@ -90,10 +90,9 @@ inline void add_functions(nb::module_& m, PyMethodDef* functions) {
   if (PyModule_AddFunctions(m.ptr(), functions) != 0) throw nb::python_error();
 }
 
-inline PyTypeObject* make_type(PyType_Spec& spec, nb::handle base) {
-  PyObject* const bases = PyTuple_Pack(1, base.ptr());
-  PyObject* const type = bases == nullptr ? nullptr : PyType_FromSpecWithBases(&spec, bases);
-  Py_XDECREF(bases);
+// A type over a base, or over object alone.
+inline PyTypeObject* make_type(PyType_Spec& spec, nb::handle base = nb::handle()) {
+  PyObject* const type = PyType_FromSpecWithBases(&spec, base.ptr());
   if (type == nullptr) throw nb::python_error();
   return reinterpret_cast<PyTypeObject*>(type);
 }

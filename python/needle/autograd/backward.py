@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import _native
-from ..facts import changed, fact, noting
+from .. import _native, tracing
+from ..facts import changed, fact
 from ..ndarray import functions, versions as mutation
 from ..ndarray.index import gather as select
 from . import gc as cycles
@@ -71,7 +71,7 @@ def compute_gradient_of_variables(
 
 def _adds_up(leaf: Value) -> bool:
     """Has `zero_grad` been called for it? Whoever uses PyTorch's name expects its gradients."""
-    if noting.facts is None:
+    if tracing.active() is None:
         return leaf._adds_up
     alive = weakref.ref(leaf)  # a program must not keep what its trace made
     return fact(leaf, "adds_up", lambda: getattr(alive(), "_adds_up", False))

@@ -9,8 +9,8 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import _native
-from ..facts import fact, noting
+from .. import _native, tracing
+from ..facts import fact
 from ..ndarray import versions as mutation
 from . import rebind as rebinding
 from .grad_mode import GradMode
@@ -141,7 +141,7 @@ def propagate(
         _native.walk_back(
             outputs,
             out_grads,
-            store if noting.facts is None else _noting_hooks(store),
+            store if tracing.active() is None else _noting_hooks(store),
             _differentiate,
             run_hooks or _run_hooks,
             reached,

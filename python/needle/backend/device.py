@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from .. import _native
+
 __all__ = [
     "BackendDevice", "cpu", "cpu_numpy", "cuda", "default_device", "all_devices", "device_named",
 ]  # fmt: skip
@@ -17,10 +19,12 @@ class DeviceUnavailable(AttributeError, RuntimeError):
     simply does not have it."""
 
 
-class BackendDevice:
+class BackendDevice(_native.DeviceBase):
     """A device: its name and the module with its kernels (None when it is not available)."""
 
-    __slots__ = ("name", "mod")
+    __slots__ = ("name",)
+
+    mod: Any  # while a function is traced, what records its calls (needle/tracing.py)
 
     def __init__(self, name: str, mod: Any):
         self.name = name
@@ -42,7 +46,7 @@ class BackendDevice:
         """The course's functions first, then the kernels themselves. Names between double
         underscores are Python's questions about the device, not about the module of its kernels;
         the course has one of its own."""
-        if name in BackendDevice.__slots__:  # not set yet: the device is being made
+        if name in ("name", "mod"):  # not set yet: the device is being made
             raise AttributeError(name)
         from . import course
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import config
+from .. import config, tracing
 from ..autograd import Tensor
 from ..backend import BackendDevice, default_device, device_named
 from ..dtype import DType, dtype_of, float32, int64
@@ -374,7 +374,7 @@ def bernoulli(probabilities: Tensor, *, generator: random.RandomSource | None = 
     p, kind = check_tensor("bernoulli", probabilities).detach(), dtype_of(probabilities.dtype)
     if not kind.is_floating:
         raise TypeError(f"[bernoulli] expected floating probabilities, got {kind}; cast them.")
-    if random.recording.recorder is None and not ((p >= 0) & (p <= 1)).all():
+    if tracing.active() is None and not ((p >= 0) & (p <= 1)).all():
         raise ValueError(
             f"[bernoulli] expected probabilities from 0 to 1, got {p.min().item():.4g} to "
             f"{p.max().item():.4g}."

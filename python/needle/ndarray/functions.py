@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import _native, config
+from .. import _native, config, tracing
 from ..backend import BackendDevice, cpu_numpy, reference
 from ..backend.null import is_null, null_of
 from ..backend.protocol import WIDENED
@@ -149,7 +149,7 @@ def _integer_rule(name: str, dtype: DType, b: NDArray | Scalar) -> DType:
 
 def _lowest(a: NDArray) -> Any:
     """The lowest element; 0 for unsigned, empty and traced arrays."""
-    is_traced = getattr(a.device.mod, "is_recording", bool)()
+    is_traced = tracing.active() is not None
     return 0 if a.size == 0 or a.dtype.kind != "i" or is_traced else reduce("min", a).item()
 
 

@@ -8,14 +8,13 @@ and on i alone, so every device and every number of threads gives the same numbe
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from .. import config
+from .. import config, tracing
 from ..backend import BackendDevice, cpu_numpy, default_device, device_named
 from ..dtype import DType, bfloat16, bool_, dtype_of, float16, float32, float64, int64
 from ..tile import program as tp
@@ -110,44 +109,12 @@ def words_of(name: str, dtype: DType) -> int:
     return 2 if name == "normal" or dtype is float64 else 1
 
 
-class DrawRecorder(Protocol):
-    """The compiler while it traces: numbers are drawn, and indices checked, whenever the program
-    runs."""
-
-    def drawing_from(self, generator: Generator) -> None:
-        """A generator is about to draw, through the kernel `random` or by its place."""
-
-    def seeding(self) -> None:
-        """A generator is about to be seeded, or made: raises, since a program would draw on."""
-
-    def place_of_draw(self, words: int, device: BackendDevice) -> NDArray:
-        """The generator's seed and place at each run, int64 (2,): an element takes `words`."""
-
-    def host_numbers(
-        self, draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice
-    ) -> NDArray:
-        """An array that holds draw() at each run."""
-
-    def count_calls(self) -> int:
-        """How many kernels have been recorded."""
-
-    def note_words(self, start: int, words: Callable[[str, Any], str]) -> None:
-        """Let kernels recorded from `start` on report an index out of range in these words."""
-
-
-class _Recording(threading.local):
-    recorder: DrawRecorder | None = None
-
-
-recording = _Recording()
-
-
 def _from_host(
     draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice
 ) -> NDArray:
     """An array of the numbers that draw() gives, now or (traced) whenever the program runs."""
-    if recording.recorder is not None:
-        return recording.recorder.host_numbers(draw, tuple(shape), dtype, device)
+    if (tracer := tracing.active()) is not None:
+        return tracer.host_numbers(draw, tuple(shape), dtype, device)
     return from_numpy(np.asarray(draw()), dtype, device)
 
 
@@ -218,8 +185,8 @@ class Generator(RandomSource):
         seed = int(seed)
         if not 0 <= seed < 2**64:
             raise ValueError(f"[manual_seed] expected a seed from 0 to 2**64 - 1, got {seed}.")
-        if recording.recorder is not None:
-            recording.recorder.seeding()
+        if (tracer := tracing.active()) is not None:
+            tracer.seeding()
         self.seed = seed
         self.position = 0
         return self
@@ -227,8 +194,8 @@ class Generator(RandomSource):
     def _draw(self, name: str, shape: Shape, dtype: DType, device: BackendDevice) -> NDArray:
         """Fill a new array."""
         out = empty(check_sizes(shape, name), dtype, device)
-        if recording.recorder is not None:
-            recording.recorder.drawing_from(self)
+        if (tracer := tracing.active()) is not None:
+            tracer.drawing_from(self)
         words = words_of(name, dtype)
         offset = -(-self.position // words)
         out.device.mod.random(name, out, self.seed, offset)
@@ -237,9 +204,9 @@ class Generator(RandomSource):
 
     def _take(self, count: int, device: BackendDevice) -> tuple[NDArray, NDArray]:
         """The seed and the position of the next `count` numbers, for a program that draws them."""
-        if recording.recorder is not None:
-            recording.recorder.drawing_from(self)
-            words = recording.recorder.place_of_draw(1, device)
+        if (tracer := tracing.active()) is not None:
+            tracer.drawing_from(self)
+            words = tracer.place_of_draw(1, device)
             first, second = (
                 make_view((), (), words.offset + i, int64, device, words._handle) for i in range(2)
             )
@@ -335,8 +302,8 @@ def set_rng_state(state: dict[str, Any]) -> None:
         generator.set_state(state)
         _default = generator
         return
-    if recording.recorder is not None:
-        recording.recorder.seeding()
+    if (tracer := tracing.active()) is not None:
+        tracer.seeding()
     np.random.set_state(
         (
             state["algorithm"],

@@ -10,13 +10,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from .. import config
+from .. import config, tracing
 from ..autograd import Tensor, TensorOp
 from ..dtype import Scalar as Scalar, dtype_of, promote_scalar
 from ..ndarray import functions as F
 from ..ndarray.array import NDArray, as_scalar, from_numpy
 from ..ndarray.index.errors import saying
-from ..ndarray.random import recording
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -88,7 +87,7 @@ def reporting_as(op: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                if recording.recorder is None:
+                if tracing.active() is None:
                     return function(*args, **kwargs)
                 with saying(lambda text, _: _renamed(op, text)):
                     return function(*args, **kwargs)

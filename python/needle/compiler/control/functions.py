@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ... import tracing
 from ...autograd import Tensor
 from ...facts import PLAIN
-from ...ndarray import random
 from ...ops import logical_and, stack, where
 from ...tree import leaves, leaves_by_path, map_leaves, with_leaves
 from ..errors import needs_data
@@ -48,7 +48,7 @@ def cond(
 
 def _recording() -> Any:
     """Where this thread's calls are recorded."""
-    return random.recording.recorder
+    return tracing.active()
 
 
 def _truth(op: str, condition: Any) -> Any:

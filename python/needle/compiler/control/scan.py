@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ... import tracing
 from ...autograd import Tensor, TensorTuple, TensorTupleOp, next_stamp
 from ...autograd.grad_mode import enable_grad, is_grad_enabled
 from ...autograd.graph import pull_back
-from ...ndarray import random
 from ...ndarray.array import compact_view, make_view
 from ...ndarray.layout import compact_strides
 from ...ops.common import stand_in, zeros_like
@@ -62,7 +62,7 @@ class Body:
 
     def run(self) -> tuple[Any, Any]:
         """Trace one step, and record all steps as one call; returns the last carry and the ys."""
-        recording: Any = random.recording.recorder
+        recording: Any = tracing.active()
         wants = is_grad_enabled()
         with body_of(recording) as body:
             start = next_stamp()

@@ -7,15 +7,14 @@ a warning says where it is when the function is traced. The shape of its result 
 
 from __future__ import annotations
 
-import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from ...autograd import Op, Value
+from ...autograd import Op
 from ...ndarray.array import NDArray, compact_view, full
 from ...system.user_code import user_place
+from ...tracing import tracing
 from ..errors import TraceError
 from ..ir.graph import Node, whole
 from .record import Handle, Recording
@@ -35,7 +34,7 @@ class Break:
 
     def run(self, outs: tuple[NDArray, ...], ins: tuple[NDArray, ...]) -> None:
         """Compute, and copy the results into `outs`."""
-        found = type(self.op).compute(self.op, *ins)
+        found = self.op.compute(*ins)
         for out, array in zip(outs, _listed(found), strict=True):
             if array.shape != out.shape or array.dtype is not out.dtype:
                 raise TypeError(
@@ -68,35 +67,14 @@ def launch(node: Node, array: Callable[[Any], Any]) -> None:
 # Tracing -----------------------------------------------------------------------------------------
 
 
-@contextmanager
-def breaking(recording: Recording) -> Iterator[None]:
-    """Within this context, this thread's operators from outside of the package may be breaks."""
-    real: Any = Value.__dict__["make_from_op"]
-    thread = threading.get_ident()
-
-    def make_from_op(cls: type[Value], op: Op, inputs: Any) -> Any:
-        make = real.__get__(None, cls)
-        is_users = type(op).__module__.split(".")[0] != "needle"
-        if not is_users or threading.get_ident() != thread or "compute" in vars(op):
-            return make(op, inputs)
-        vars(op)["compute"] = lambda *arrays: _compute(recording, op, arrays)
-        try:
-            return make(op, inputs)
-        finally:
-            del vars(op)["compute"]
-
-    setattr(Value, "make_from_op", classmethod(make_from_op))  # noqa: B010
-    try:
-        yield
-    finally:
-        setattr(Value, "make_from_op", real)  # noqa: B010
-
-
-def _compute(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> Any:
-    """The result of compute, recorded; a break if compute needs elements."""
+def compute(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> Any:
+    """The result of an operator's compute, recorded. One from outside of the package that needs
+    elements is a break."""
+    if type(op).__module__.split(".")[0] == "needle":
+        return op.compute(*arrays)
     calls = len(recording.graph.nodes)
     try:
-        return type(op).compute(op, *arrays)
+        return op.compute(*arrays)
     except TraceError:
         del recording.graph.nodes[calls:]
     made = _recorded(recording, op, arrays)
@@ -115,7 +93,7 @@ def _recorded(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> list
     ins = tuple(recording.in_c_order(a) for a in arrays)
     device = arrays[0].device
     outs, made = [], []
-    for example in _example(recording, op, arrays):
+    for example in _example(op, arrays):
         value = graph.new_value(example.size, example.dtype)
         outs.append(whole(value, example.shape))
         handle = Handle(value.size, value.dtype, value)
@@ -125,11 +103,8 @@ def _recorded(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> list
     return made
 
 
-def _example(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> tuple[Any, ...]:
+def _example(op: Op, arrays: tuple[NDArray, ...]) -> tuple[Any, ...]:
     """The results of compute for inputs of ones, computed now."""
-    thread, recording.thread = recording.thread, -1  # nothing is recorded until it is reset
-    try:
+    with tracing(None):
         ones = [full(a.shape, 1, a.dtype, a.device) for a in arrays]
-        return _listed(type(op).compute(op, *ones))
-    finally:
-        recording.thread = thread
+        return _listed(op.compute(*ones))

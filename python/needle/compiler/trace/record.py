@@ -1,7 +1,7 @@
 """A device that records: the kernels of the contract, added to a graph instead of run.
 
-While a function is traced, a `Recorder` takes the place of each device's kernels, for the tracing
-thread only. Arrays keep their device, but their memory is a `Handle` without elements, which refers
+While a function is traced, a `Recorder` takes the place of each device's kernels (`tracing.py`).
+Arrays keep their device, but their memory is a `Handle` without elements, which refers
 to the value of the graph that it holds at the moment.
 """
 
@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import inspect
 import math
-import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from ... import tracing
 from ...backend import BackendDevice
 from ...backend.protocol import OUTPUTS, READS_OUTPUTS, Backend
 from ...dtype import DType, int64
 from ...ndarray.array import NDArray, compact_view, make_view
 from ...ndarray.index.errors import Words
 from ...ndarray.layout import Shape
-from ...ndarray.random import recording as tracing, words_of
+from ...ndarray.random import words_of
 from ...system.user_code import user_place
 from ..errors import at_user_line, needs_data
 from ..ir.graph import (
@@ -56,12 +56,12 @@ class Handle:
         self.size = size
         self.dtype = dtype
         self.value = value
-        recorder: Any = tracing.recorder
-        self.trace = None if recorder is None else recorder.trace
+        tracer = tracing.active()
+        self.trace = None if tracer is None else tracer.trace
 
     def ptr(self) -> int:
-        recorder: Any = tracing.recorder
-        if recorder is None or recorder.trace is not self.trace:
+        tracer = tracing.active()
+        if tracer is None or tracer.trace is not self.trace:
             raise TypeError(f"[jit] {ABSENT}")
         raise needs_data("the memory of a tensor was asked for", USE_WHERE)
 
@@ -94,7 +94,6 @@ class Recording:
         self.graph = Graph()  # where calls are added: the whole program, or the body of a loop
         self.root = self.graph  # the whole program
         self.tracked: Any = None  # a state.Tracked: what happens to tensors from outside
-        self.thread = threading.get_ident()  # the calls of other threads are not recorded
         # While the body of a loop or a branch of `cond` runs (bodies.py): the number of its first
         # value, and its writes to memory from outside of it, with what that memory held before.
         self.is_in_body = False
@@ -263,24 +262,16 @@ class Recording:
 
 
 class Recorder:
-    """The kernels of a device while a function is traced; other threads get the real ones."""
+    """The kernels of a device while a function is traced; `kernels` are those that compute."""
 
     def __init__(self, recording: Recording, device: BackendDevice, kernels: Any):
         self._recording = recording
         self._device = device
         self.kernels = kernels
 
-    def _elsewhere(self) -> bool:
-        return threading.get_ident() != self._recording.thread
-
-    def is_recording(self) -> bool:
-        """Are this thread's calls noted, so that there are no elements to look at?"""
-        return not self._elsewhere()
-
     def __getattr__(self, name: str) -> Any:
-        real = getattr(self.kernels, name)
-        if name.startswith("_") or name not in kernel_names() or self._elsewhere():
-            return real
+        if name.startswith("_") or name not in kernel_names():
+            return getattr(self.kernels, name)
 
         def kernel(*args: Any, **kwargs: Any) -> None:
             self._recording.call(name, self._device, ordered(name, args, kwargs))
@@ -288,22 +279,21 @@ class Recorder:
         return kernel
 
     def empty(self, size: int, dtype: DType) -> Any:
-        return self.kernels.empty(size, dtype) if self._elsewhere() else Handle(size, dtype)
+        return Handle(size, dtype)
 
     def from_numpy(self, array: Any, dtype: DType) -> Any:
         """A constant of the program."""
         made = self.kernels.from_numpy(array, dtype)
-        if not self._elsewhere():
-            self._recording.own[id(made)] = made
+        self._recording.own[id(made)] = made
         return made
 
     def to_numpy(self, a: Any) -> Any:
-        if self._elsewhere() or self._is_untouched(a):
+        if self._is_untouched(a):
             return self.kernels.to_numpy(a)
         raise needs_data("the elements of a tensor were asked for", USE_WHERE)
 
     def nonzero(self, a: Any) -> Any:
-        if self._elsewhere() or self._is_untouched(a):
+        if self._is_untouched(a):
             return self.kernels.nonzero(a)
         raise needs_data(
             "a shape depends on the elements of a tensor",
@@ -318,16 +308,10 @@ class Recorder:
         return found is None or (found.value is not None and found.value.kind == CONSTANT)
 
     def random(self, name: str, out: Any, seed: int, offset: int) -> None:
-        if self._elsewhere():
-            self.kernels.random(name, out, seed, offset)
-        else:
-            self._recording.random(self._device, name, out)
+        self._recording.random(self._device, name, out)
 
     def run_each(self, program: Any, calls: Any) -> None:
         """Many calls of one program, recorded one by one, so that fusion can join each of them."""
-        if self._elsewhere():
-            self.kernels.run_each(program, calls)
-            return
         for outs, ins in calls:
             self._recording.call("run", self._device, (program, outs, ins, 0))
 

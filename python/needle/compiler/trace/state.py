@@ -1,20 +1,17 @@
 """Tensors from outside that a traced function uses: inputs by reference, and outputs if assigned.
 
-While a function is traced, every read and assignment of a tensor's `cached_data` or `grad` goes
-through a `Tracked`. The first read of a tensor that is older than the trace makes its data an input
-of the program; an assignment is only noted. So the tensors themselves do not change before the
-program has run, even if tracing fails.
+While a function is traced, every read and assignment of a tensor's `cached_data` or `grad` comes to
+a `Tracked` by way of the tracer. The first read of a tensor that is older than the trace makes its
+data an input of the program; an assignment is only noted. So the tensors themselves do not change
+before the program has run, even if tracing fails.
 """
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ... import _native, autograd
+from ... import autograd
 from ...autograd import Value
 from ...dtype import DType
 from ...ndarray.array import NDArray, make_view
@@ -23,25 +20,22 @@ from ..errors import TraceError
 from ..ir.graph import STATE
 from .record import Handle, Recording
 
-_DATA: Any = _native.NodeBase.__dict__["cached_data"]  # the fields themselves
-_GRAD: Any = _native.NodeBase.__dict__["grad"]
-
 
 def data_of(tensor: Value) -> Any:
     """The array in a tensor's slot."""
-    return _DATA.__get__(tensor)
+    return tensor._data
 
 
 def set_data(tensor: Value, data: Any) -> None:
-    _DATA.__set__(tensor, data)
+    tensor._data = data
 
 
 def grad_of(tensor: Value) -> Any:
-    return _GRAD.__get__(tensor)
+    return tensor._grad
 
 
 def set_grad(tensor: Value, grad: Any) -> None:
-    _GRAD.__set__(tensor, grad)
+    tensor._grad = grad
 
 
 _holders: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -238,39 +232,3 @@ class Tracked:
                 "to with a gradient to record (x[i] = v); assign to a copy (x.clone()), or under "
                 "ndl.no_grad()."
             )
-
-
-# Interception ------------------------------------------------------------------------------------
-
-
-@contextmanager
-def intercepted(tracked: Tracked) -> Iterator[None]:
-    """Within this context this thread's reads and assignments of tensors' data and gradients go
-    through `tracked`."""
-    thread = threading.get_ident()
-
-    def hooked(slot: Any, read: Any, write: Any) -> property:
-        def get(tensor: Any) -> Any:
-            return read(tensor) if threading.get_ident() == thread else slot.__get__(tensor)
-
-        def set_(tensor: Any, value: Any) -> None:
-            if threading.get_ident() == thread:
-                write(tensor, value)
-            else:
-                slot.__set__(tensor, value)
-
-        return property(get, set_)
-
-    def watch(tensor: Any) -> None:
-        if threading.get_ident() == thread:
-            tracked.note_made(tensor)
-
-    _native.watch_nodes(watch)
-    setattr(Value, "cached_data", hooked(_DATA, tracked.read_data, tracked.write_data))  # noqa: B010
-    setattr(Value, "grad", hooked(_GRAD, tracked.read_grad, tracked.write_grad))  # noqa: B010
-    try:
-        yield
-    finally:
-        _native.watch_nodes(None)
-        setattr(Value, "cached_data", _DATA)  # noqa: B010
-        setattr(Value, "grad", _GRAD)  # noqa: B010

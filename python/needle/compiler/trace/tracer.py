@@ -11,16 +11,15 @@ import gc
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ... import _native, facts
+from ... import facts, tracing
 from ...autograd import Tensor, Value
 from ...autograd.backward import Freed
-from ...backend import all_devices
+from ...backend import BackendDevice
 from ...dtype import DType
 from ...ndarray import random
 from ...ndarray.array import NDArray, compact_view
@@ -30,9 +29,9 @@ from ...tree import map_leaves
 from ..errors import TraceError
 from ..guards.globals import Names
 from ..ir.graph import INPUT, FlatValue, Graph, Operand, whole
-from .breaks import breaking
+from . import breaks
 from .record import Draw, Handle, HostNumbers, Recorder, Recording
-from .state import Cell, State, Tracked, grad_of, intercepted
+from .state import Cell, State, Tracked, grad_of
 
 RESULT, DATA, GRADIENT, ESCAPED = "result", "data", "gradient", "escaped"
 MEMORY, WRITTEN = "memory", "written"  # written in place: a state, an argument
@@ -127,27 +126,47 @@ class Trace:
         return [o for o in self.outputs if o.kind == MEMORY]
 
 
-@contextmanager
-def recording_devices(recording: Recording) -> Iterator[None]:
-    """Within this context the kernels of every device are recorded, for this thread."""
-    devices = [d for d in all_devices() if d.mod is not None]
-    kernels = [d.mod for d in devices]
-    for device in devices:
-        device.mod = Recorder(recording, device, device.mod)
-    random.recording.recorder = recording
-    _native.set_traced(True)
-    try:
-        yield
-    finally:
-        _native.set_traced(False)
-        random.recording.recorder = None
-        for device, real in zip(devices, kernels, strict=True):
-            device.mod = real
+class Tracer(Recording):
+    """What is in the slot of `needle/tracing.py` while a function is traced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tracked = Tracked(self)
+        self.facts: facts.Facts = {}
+        self.undos: list[Callable[[], None]] = []
+        self._recorders: dict[str, Recorder] = {}  # by the name of the device
+
+    def kernels(self, device: BackendDevice, real: Any) -> Recorder:
+        """The kernels of a device, which record."""
+        found = self._recorders.get(device.name)
+        if found is None:
+            found = self._recorders[device.name] = Recorder(self, device, real)
+        return found
+
+    def compute(self, call: tuple[Any, ...]) -> Any:
+        """op.compute(*arrays), for call = (op, *arrays)."""
+        op, *arrays = call
+        return breaks.compute(self, op, tuple(arrays))
+
+    def read_data(self, tensor: Any) -> Any:
+        return self.tracked.read_data(tensor)
+
+    def write_data(self, tensor: Any, data: Any) -> None:
+        self.tracked.write_data(tensor, data)
+
+    def read_grad(self, tensor: Any) -> Any:
+        return self.tracked.read_grad(tensor)
+
+    def write_grad(self, tensor: Any, grad: Any) -> None:
+        self.tracked.write_grad(tensor, grad)
+
+    def note_made(self, tensor: Any) -> None:
+        self.tracked.note_made(tensor)
 
 
 def is_tracing() -> bool:
     """Is this thread inside a traced function?"""
-    return random.recording.recorder is not None
+    return tracing.active() is not None
 
 
 def trace(
@@ -161,22 +180,20 @@ def trace(
     `arguments` has an entry per leaf of (args, kwargs), None for values that are passed as they
     are. When the function raises, every tensor and generator is as before.
     """
-    recording = Recording()
-    recording.tracked = tracked = Tracked(recording)
+    tracer = Tracer()
+    tracked, undos = tracer.tracked, tracer.undos
     try:
-        with (
-            recording_devices(recording),
-            intercepted(tracked),
-            breaking(recording),
-            facts.noted() as (noted, undos),
-        ):
+        with tracing.tracing(tracer), facts.noting():
             traced = _run(function, args, kwargs, arguments, tracked)
+    except BaseException:
+        facts.undo(undos)
+        raise
     finally:
-        for generator, position in recording.generators.values():
+        for generator, position in tracer.generators.values():
             generator.position = position
-        recording.tracked = None  # no cycle: it would keep tensors' memory
+        del tracer.tracked  # no cycle: it would keep tensors' memory
         tracked.restore()
-    traced.facts = noted
+    traced.facts = tracer.facts
     tracked.forget()
     _add_escaped(traced, tracked)
     if traced.escaped:  # else no tensor depends on this one call

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ... import tracing
 from ...backend.protocol import Outside
-from ..random import recording
 
 Words = Callable[[str, Outside], str]  # the new message, from the one so far and what was found
 NOT_WHOLE = 1 - (1 << 63)  # stands for a fraction among ids: it is out of every range
@@ -21,20 +21,20 @@ class saying:
     """Within this context, an index out of range is reported in these words: at once, or when a
     kernel that is only recorded here runs later."""
 
-    __slots__ = ("_recorder", "_start", "_words")
+    __slots__ = ("_start", "_tracer", "_words")
 
     def __init__(self, words: Words):
         self._words = words
 
     def __enter__(self) -> None:
-        self._recorder = recording.recorder
-        self._start = 0 if self._recorder is None else self._recorder.count_calls()
+        self._tracer = tracing.active()
+        self._start = 0 if self._tracer is None else self._tracer.count_calls()
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         if error is not None:
             say(error, self._words)
-        elif self._recorder is not None:
-            self._recorder.note_words(self._start, self._words)
+        elif self._tracer is not None:
+            self._tracer.note_words(self._start, self._words)
 
 
 def say(error: BaseException, *words: Words) -> bool:

@@ -1,0 +1,93 @@
+"""Who is tracing: one object in one slot, asked at the hook points where a trace must know.
+
+`needle.jit` runs a function once with a tracer in the slot of its thread. While one is there:
+
+| hook point | what it asks the tracer |
+|---|---|
+| a device's kernels, `BackendDevice.mod` | `kernels`, which record instead of compute |
+| data and gradient of a tensor: `cached_data`, `grad` | `read_data`, `write_data`, ... |
+| a new node of the graph | `note_made` |
+| an operator's `compute` | `compute`, which may run it as Python in the middle of a program |
+| random numbers, `ndarray/random.py` | `drawing_from`, `place_of_draw`, `host_numbers`, `seeding` |
+| errors of indices, `ndarray/index/errors.py` | `count_calls`, `note_words` |
+| Python values that a program depends on, `facts.py` | `facts`, `undos` |
+
+The first four ask in the native core (`native/python/objects/tracing.cc`, `nodes.cc`). Other
+threads have slots of their own: nothing changes for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from . import _native
+
+if TYPE_CHECKING:
+    from .backend import BackendDevice
+    from .dtype import DType
+    from .facts import Facts
+    from .ndarray.array import NDArray
+
+
+class Tracer(Protocol):
+    """What the hook points ask; `compiler/trace/tracer.py` has the one that there is."""
+
+    facts: Facts  # the Python values that the function has read
+    undos: list[Callable[[], None]]  # what undoes its changes of Python state, if the call fails
+    trace: object  # the identity of the trace
+
+    def kernels(self, device: BackendDevice, real: Any) -> Any:
+        """The kernels of a device, which record; `real` are those that compute."""
+
+    def read_data(self, tensor: Any) -> Any:
+        """What `tensor.cached_data` is."""
+
+    def write_data(self, tensor: Any, data: Any) -> None:
+        """`tensor.cached_data = data`"""
+
+    def read_grad(self, tensor: Any) -> Any:
+        """What `tensor.grad` is."""
+
+    def write_grad(self, tensor: Any, grad: Any) -> None:
+        """`tensor.grad = grad`"""
+
+    def note_made(self, tensor: Any) -> None:
+        """A node was made."""
+
+    def compute(self, call: tuple[Any, ...]) -> Any:
+        """op.compute(*arrays), for call = (op, *arrays)."""
+
+    def drawing_from(self, generator: Any) -> None:
+        """A generator is about to draw."""
+
+    def seeding(self) -> None:
+        """A generator is about to be seeded, or made: raises, since a program would draw on."""
+
+    def place_of_draw(self, words: int, device: BackendDevice) -> NDArray:
+        """The generator's seed and place at each run, int64 (2,): an element takes `words`."""
+
+    def host_numbers(
+        self, draw: Callable[[], Any], shape: tuple[int, ...], dtype: DType, device: BackendDevice
+    ) -> NDArray:
+        """An array that holds draw() at each run."""
+
+    def count_calls(self) -> int:
+        """How many kernels have been recorded."""
+
+    def note_words(self, start: int, words: Callable[[str, Any], str]) -> None:
+        """Let kernels recorded from `start` on report an index out of range in these words."""
+
+
+active: Callable[[], Tracer | None] = _native.active_tracer  # of this thread
+
+
+@contextmanager
+def tracing(tracer: Tracer | None) -> Iterator[None]:
+    """Within this context the tracer is in this thread's slot; None leaves the slot empty."""
+    before = _native.set_tracer(tracer)
+    try:
+        yield
+    finally:
+        _native.set_tracer(before)

@@ -267,3 +267,40 @@ def test_hooks_of_captured_tensors_run_once():
 
     expected = gradient(x).tolist()
     assert ndl.jit(gradient)(x).tolist() == expected
+
+
+K = np.array([1.0, 2.0], np.float32)
+TABLE = nn.Embedding(5, 2)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda c, x: (c + x * ndl.tensor(K), x),
+        lambda c, x: (c + x[[1, 0]], x[[0]]),
+        lambda c, x: (c + ndl.take(x, ndl.tensor([1, 0])), x),
+        lambda c, x: (c * TABLE(ndl.tensor([3]))[0], x),
+        lambda c, x: (ndl.where(ndl.tensor([True, False]), c, x), x),
+        lambda c, x: (ndl.tensor(K), ndl.tensor(K) * x),
+        lambda c, x: (
+            ndl.scan(lambda d, y: (d + y * ndl.tensor(K), None), c, x * ndl.ones(3, 2))[0],
+            x[[1]],
+        ),
+    ],
+    ids=["numpy", "list", "take", "embedding", "mask", "carried", "nested"],
+)
+def test_a_body_may_use_constants(step, tmp_path):
+    def f(xs):
+        return ndl.scan(step, ndl.ones(2), xs)
+
+    def total(xs):
+        return sum(t.sum() for t in f(xs))
+
+    xs = numbers(3, 2)
+    check_compiled(f, xs)
+    np.testing.assert_allclose(
+        ndl.jit(ndl.grad(total))(xs).numpy(), ndl.grad(total)(xs).numpy(), 1e-5, 1e-6
+    )
+    ndl.export(f, xs, path=tmp_path / "f.needle")
+    for a, b in zip(ndl.load_exported(tmp_path / "f.needle")(xs), ndl.jit(f)(xs), strict=True):
+        assert a.tolist() == b.tolist()

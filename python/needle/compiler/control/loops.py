@@ -15,7 +15,7 @@ from typing import Any
 from ...backend import cpu
 from ...dtype import uint8
 from ...ndarray.array import NDArray, make_view
-from ..ir.graph import CONSTANT, FlatValue, Graph, Node, Operand, operands, whole
+from ..ir.graph import CONSTANT, FlatValue, Graph, Node, Operand, whole
 from ..ir.verify import verified
 from ..memory.plan import ARENA, Plan
 from ..memory.planner import plan_memory
@@ -161,14 +161,8 @@ def body_text(node: Node) -> str:
 
 
 def captured(body: Graph, own: set[FlatValue]) -> list[FlatValue]:
-    """The values that a body reads, but neither computes nor has as inputs; without constants."""
+    """The values that a body reads, but neither computes nor has as inputs."""
     made = {out.value for node in body.nodes for out in node.outs} | own
-    found: dict[FlatValue, None] = {}
-    for node in body.nodes:
-        for value in (*node.reads(), *(x.value for x in operands(node.args))):
-            if value not in made and value.kind != CONSTANT:
-                found[value] = None
-    for result in body.results:
-        if result.value not in made and result.value.kind != CONSTANT:
-            found[result.value] = None
-    return list(found)
+    read = [value for node in body.nodes for value in node.reads()]
+    read += [result.value for result in body.results]
+    return list(dict.fromkeys(value for value in read if value not in made))

@@ -21,7 +21,7 @@ from ...ops.common import stand_in, zeros_like
 from ...system.user_code import user_place
 from ...transforms.checkpoint import used_from_outside
 from ...tree import leaves, map_leaves, with_leaves
-from ..ir.graph import INPUT, FlatValue, Graph, Node, Operand, whole
+from ..ir.graph import CONSTANT, INPUT, FlatValue, Graph, Node, Operand, whole
 from ..trace.record import Handle, Recording
 from .bodies import NotCompact, body_of
 from .loops import LOOP, Loop, captured
@@ -105,7 +105,9 @@ class Body:
     def _loop(self, body: Graph, carry: list[Tensor], elements: list[Tensor]) -> Loop:
         """The traced body as a loop: values from outside become inputs of the body."""
         carried, xs = ([_value_of(x) for x in side] for side in (carry, elements))
-        self.outside = captured(body, {*carried, *xs})
+        outside = captured(body, {*carried, *xs})
+        self.outside = [value for value in outside if value.kind != CONSTANT]
+        body.inputs += [value for value in outside if value.kind == CONSTANT]
         fixed = []
         by: dict[FlatValue, FlatValue] = {}
         for value in self.outside:

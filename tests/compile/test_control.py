@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
+from needle.compiler.errors import TraceError
 
 X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
 
@@ -206,3 +207,84 @@ def test_compiled_loops_need_a_bound():
     assert f(ndl.tensor(1.0)).item() == 16.0
     with pytest.raises(ndl.TraceError, match="max_steps"):
         ndl.jit(f)(ndl.tensor(1.0))
+
+
+# Results have memory of their own ----------------------------------------------------------------
+
+
+def _through(loop):
+    """A function that writes into what it gave to a loop, and into what it got."""
+
+    def f(x):
+        given = x.clone()
+        results = ndl.tree.leaves(loop(given))
+        given[0] = 9.0
+        for k, result in enumerate(results):
+            result[1] = 10.0 + k
+        return given, *results
+
+    return f
+
+
+ALIASING = {
+    "cond": lambda q: ndl.cond(q.sum() > 0, lambda a: a, lambda a: -a, q),
+    "cond of a view": lambda q: ndl.cond(q.sum() > 0, lambda: q[::-1], lambda: q[:]),
+    "cond of one tensor": lambda q: ndl.cond(q.sum() > 0, lambda: (q, 2), lambda: (q, 2))[0],
+    "cond of the same twice": lambda q: ndl.cond(q.sum() > 0, lambda: [q, q], lambda: [q * 2, q]),
+    "cond of a number": lambda q: ndl.cond(True, lambda a: a, lambda a: -a, q),
+    "while_loop": lambda q: ndl.while_loop(lambda s: s.sum() < 0, lambda s: s * 2, q, max_steps=3),
+    "while_loop with a part that stays": lambda q: ndl.while_loop(
+        lambda s: s[0].sum() < 20, lambda s: (s[0] * 2, s[1]), (q, q), max_steps=5
+    ),
+    "while_loop that swaps": lambda q: ndl.while_loop(
+        lambda s: s[0].sum() < 20, lambda s: (s[1] * 2, s[0]), (q, q), max_steps=5
+    ),
+    "while_loop of numbers": lambda q: ndl.while_loop(
+        lambda s: s[1] < 2, lambda s: (s[0], s[1] + 1), (q, 0)
+    )[0],
+    "scan": lambda q: ndl.scan(lambda c, x: (c, x), q, length=2)[0],
+    "scan of the last element": lambda q: ndl.scan(
+        lambda c, x: (x, None), q * 0, ndl.stack([q, q * 2])
+    )[0],
+    "scan of two that are one": lambda q: ndl.scan(lambda c, x: (c, None), (q, q), length=2)[0],
+    "scan that changes its type": lambda q: ndl.scan(
+        lambda c, x: ((c[0], c[1].astype("float64")), None), (q, q), length=2
+    )[0],
+}
+
+
+@pytest.mark.parametrize("name", ALIASING)
+@pytest.mark.parametrize("fuse", [True, False])
+def test_results_share_no_memory_with_what_a_loop_was_given(name, fuse):
+    f = _through(ALIASING[name])
+    x = ndl.tensor([1.0, 2.0, 3.0])
+    eager, compiled = f(x), ndl.jit(f, fuse=fuse)(x)
+    assert x.tolist() == [1, 2, 3]
+    assert [t.tolist() for t in compiled] == [t.tolist() for t in eager]
+    given, *results = eager
+    assert given.tolist() == [9, 2, 3]
+    assert all(t[1].item() == 10 + k for k, t in enumerate(results) if t.ndim == 1)
+
+
+@pytest.mark.parametrize("loop", ["cond", "while_loop", "scan"])
+def test_a_result_that_is_an_argument_has_its_gradient(loop):
+    def f(x):
+        return (ALIASING[loop](x) * ndl.tensor([1.0, 2.0, 3.0])).sum()
+
+    x = ndl.ones(3)
+    assert ndl.grad(f)(x).tolist() == ndl.jit(ndl.grad(f))(x).tolist() == [1, 2, 3]
+
+
+def test_a_condition_that_writes_is_refused_where_it_would_run_too_often():
+    count = ndl.zeros(1)
+
+    def f(x):
+        def condition(s):
+            count[0] = count[0] + 1
+            return s.sum() < 10
+
+        return ndl.while_loop(condition, lambda s: s * 2, x, max_steps=8)
+
+    assert f(ndl.ones(2)).tolist() == [8, 8] and count.item() == 4
+    with pytest.raises(TraceError, match=r"\[while_loop\] one of the functions changes"):
+        ndl.jit(f)(ndl.ones(2))

@@ -4,17 +4,21 @@ In eager mode these are Python's own `if`, `for` and `while`. A compiled functio
 of calls, so there `cond` computes both branches and chooses, `scan` is one call for all steps, and
 `while_loop` makes all of its steps and ignores those after the condition has become false. All of
 them can be differentiated in both modes.
+
+Their results have memory of their own in both modes, also where a function gives back its argument
+or a view of something: a later write to one of them changes no other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from ... import tracing
 from ...autograd import Tensor
 from ...facts import PLAIN
-from ...ops import logical_and, stack, where
+from ...ops import clone, logical_and, stack, where
 from ...tree import leaves, leaves_by_path, map_leaves, with_leaves
 from ..errors import needs_data
 from ..trace.tracer import is_tracing
@@ -40,7 +44,7 @@ def cond(
     """
     condition = _truth("cond", condition)
     if not (is_tracing() and isinstance(condition, Tensor)):
-        return if_true(*args) if bool(condition) else if_false(*args)
+        return _own(if_true(*args) if bool(condition) else if_false(*args))
     with only_chosen("cond", _recording()):
         new, old = if_true(*args), if_false(*args)
     return _chosen("cond", condition, new, old)
@@ -82,7 +86,12 @@ def _chosen(op: str, condition: Tensor, new: Tree, old: Tree) -> Tree:
 def _choice(condition: Tensor, a: Any, b: Any) -> Any:
     """a where the condition holds, else b; a Python value that is the same in both stays one."""
     is_same = a is b or (type(a) is type(b) and isinstance(a, PLAIN) and a == b)
-    return a if is_same else where(condition, a, b)
+    return _own(a) if is_same else where(condition, a, b)
+
+
+def _own(results: Tree) -> Tree:
+    """The same results, each in memory of its own."""
+    return map_leaves(lambda x: clone(x) if isinstance(x, Tensor) else x, results)
 
 
 def scan(
@@ -137,7 +146,7 @@ def scan(
         results.reverse()
     columns = zip(*(leaves(y) for y in results), strict=True)
     stacked = [stack(list(c), 0) if isinstance(c[0], Tensor) else None for c in columns]
-    return carry, with_leaves(results[0], stacked)
+    return _own(carry), with_leaves(results[0], stacked)
 
 
 def while_loop(
@@ -160,10 +169,11 @@ def while_loop(
             if not bool(_truth("while_loop", condition(state))):
                 break
             state, steps = body(state), steps + 1
-        return state
+        return _own(state)
     going: Any = None
     while max_steps is None or steps < max_steps:
-        holds = _truth("while_loop", condition(state))
+        with nullcontext() if going is None else only_chosen("while_loop", _recording()):
+            holds = _truth("while_loop", condition(state))
         if not isinstance(holds, Tensor):
             if not holds:
                 break
@@ -178,4 +188,4 @@ def while_loop(
         with only_chosen("while_loop", _recording()):
             new = body(state)
         state = _chosen("while_loop", going, new, state)
-    return state
+    return state if going is not None else _own(state)

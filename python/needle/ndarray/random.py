@@ -8,7 +8,7 @@ and on i alone, so every device and every number of threads gives the same numbe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from .. import config, tracing
 from ..backend import BackendDevice, cpu_numpy, default_device, device_named
 from ..dtype import DType, bfloat16, bool_, dtype_of, float16, float32, float64, int64
+from ..system import saved
 from ..tile import program as tp
 from ..tile.program import Scalar, Symbol, program
 from . import functions
@@ -248,14 +249,15 @@ class Generator(RandomSource):
         """The seed and the position in its stream."""
         return {"generator": "philox", "seed": self.seed, "position": self.position}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: Mapping[str, Any]) -> None:
         """Continue from a state that get_state gave."""
-        if state.get("generator") != "philox":
-            raise ValueError(
-                f"[set_state] expected a philox state, got {state.get('generator')!r}."
-            )
-        self.manual_seed(state["seed"])
-        self.position = int(state["position"])
+        (kind,) = saved.entries("Generator", state, {"generator": saved.text}, "set_state")
+        if kind != "philox":
+            raise ValueError(f"[set_state] expected a philox state, got {kind!r}.")
+        kinds = {"seed": saved.whole, "position": saved.whole}
+        seed, position = saved.entries("Generator", state, kinds, "set_state")
+        self.manual_seed(seed)
+        self.position = position
 
 
 def _scaled(a: NDArray, factor: float, shift: float) -> NDArray:
@@ -294,26 +296,31 @@ def get_rng_state() -> dict[str, Any]:
     return _default.get_state()
 
 
-def set_rng_state(state: dict[str, Any]) -> None:
+def set_rng_state(state: Mapping[str, Any]) -> None:
     """Continue from a state that get_rng_state gave, of NumPy's generator or of a Philox stream."""
     global _default
-    if state.get("generator") != "numpy":
+    if not isinstance(state, Mapping) or state.get("generator") != "numpy":
         generator = _default_stream()
         generator.set_state(state)
         _default = generator
         return
+    kinds = {
+        "algorithm": saved.text, "keys": _words, "position": saved.whole, "has_gauss": saved.whole,
+        "cached_gaussian": saved.number,
+    }  # fmt: skip
+    found = saved.entries("NumPy's generator", state, kinds, "set_rng_state")
     if (tracer := tracing.active()) is not None:
         tracer.seeding()
-    np.random.set_state(
-        (
-            state["algorithm"],
-            np.asarray(state["keys"], np.uint32),
-            int(state["position"]),
-            int(state["has_gauss"]),
-            float(state["cached_gaussian"]),
-        )
-    )
+    np.random.set_state(tuple(found))
     _default = NumpyGenerator()
+
+
+def _words(value: Any) -> np.ndarray[Any, Any]:
+    """a list of 624 whole numbers"""
+    words = np.asarray(value, np.uint32)
+    if words.shape != (624,):
+        raise ValueError
+    return words
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from ..backend import device_named
 from ..dtype import dtype_of
 from ..facts import Noted
 from ..ops.shape.movement import is_dtype
+from ..system import saved
 from .state import (
     LoadReport,
     StateEntry,
@@ -183,6 +184,7 @@ class Module(Noted):
         layout="torch" takes PyTorch's names and layouts, as do states that hold PyTorch's tensors.
         Give it for files that PyTorch wrote: a square weight fits both ways, so that its shape does
         not tell that it is transposed. Nothing is changed when a strict load fails."""
+        saved.entries(type(self).__name__, state, {})
         if layout is None:
             layout = "torch" if any(map(is_torch, state.values())) else "needle"
         own = {entry.name: entry for entry in self._state_entries(layout)}

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ..autograd import Tensor, no_grad
+from ..system import saved
 
 __all__ = ["ExponentialMovingAverage"]
 
@@ -78,14 +81,16 @@ class ExponentialMovingAverage:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over the averages of the same parameters."""
-        averages = state["averages"]
-        if [tuple(a.shape) for a in averages] != [a.shape for a in self.averages]:
+        kinds = {"averages": saved.items, "decay": saved.number, "updates": saved.whole}
+        averages, decay, updates = saved.entries("ExponentialMovingAverage", state, kinds)
+        shapes = [tuple(np.shape(a)) for a in averages]
+        if shapes != [a.shape for a in self.averages]:
             raise ValueError(
                 "[load_state_dict] expected averages of shapes "
-                f"{[a.shape for a in self.averages]}, got {[tuple(a.shape) for a in averages]}."
+                f"{[a.shape for a in self.averages]}, got {shapes}."
             )
         pairs = [*zip(self.averages, averages, strict=True)]
-        for own, value in (*pairs, (self.decay, state["decay"]), (self.updates, state["updates"])):
+        for own, value in (*pairs, (self.decay, decay), (self.updates, updates)):
             loaded = Tensor(value, dtype=own.dtype, device=own.device, requires_grad=False)
             own.data = _copy(loaded)
 
@@ -94,6 +99,12 @@ def _parameters(source: Any) -> list[Tensor]:
     """The parameters of a module, or the given ones."""
     given: Iterable[Tensor] = source.parameters() if hasattr(source, "parameters") else source
     params = list(given)
+    for p in params:
+        if not isinstance(p, Tensor):
+            raise TypeError(
+                f"[ExponentialMovingAverage] expected Tensors, got {type(p).__name__}; give "
+                "model.parameters()."
+            )
     if not params:
         raise ValueError("[ExponentialMovingAverage] expected parameters, got none.")
     return params

@@ -26,11 +26,20 @@ _BOUNDS = {
 
 
 def _checked(name: str, value: Any) -> Any:
-    """The value, if it is within its bound; a pair of numbers (Adafactor's eps) has none."""
+    """The value, if it is within its bound; each of a pair (Adafactor's eps, which may be None)."""
     bound, holds = _BOUNDS.get(name, ("", lambda x: True))
-    if not isinstance(value, (tuple, list)) and not holds(value):
-        raise ValueError(f"[optim] {name} must be {bound}, got {value}.")
+    for each in value if isinstance(value, (tuple, list)) else (value,):
+        if name in _BOUNDS and each is not None and not holds(_number(name, each)):
+            raise ValueError(f"[optim] {name} must be {bound}, got {value}.")
     return value
+
+
+def _number(name: str, value: Any) -> float:
+    """The value, unless it is text or no number at all."""
+    try:
+        return float("no" if isinstance(value, str) else value)
+    except (TypeError, ValueError):
+        raise TypeError(f"[optim] {name} must be a number, got {value!r:.60}.") from None
 
 
 class ParamGroup(MutableMapping[str, Any]):
@@ -92,7 +101,7 @@ class ParamGroup(MutableMapping[str, Any]):
         if name == "betas":
             self["beta1"], self["beta2"] = value
         elif name in self._variable:
-            self._set_number(name, _checked(name, float(value)))
+            self._set_number(name, _checked(name, _number(name, value)))
         else:
             self._plain[name] = _checked(name, value)
             self._form = None

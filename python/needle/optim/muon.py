@@ -32,6 +32,7 @@ class Muon(Optimizer):
     """
 
     variable = ("lr", "weight_decay", "momentum", "beta1", "beta2")
+    not_in_pytorch = frozenset({"beta1", "beta2", "adamw_lr_ratio", "use_muon"})
 
     def __init__(
         self,

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
+from .. import config
 from ..autograd import Tensor, clear_gradients, enable_grad, no_grad
+from ..dtype import dtype_of
 from ..facts import changed, fact, undo_on_failure
+from ..system import saved
 from ..transforms.clipping import clip_grad_norm_
 from .group import ParamGroup
 from .rule import Rule, can_run
@@ -14,6 +19,8 @@ from .rule import Rule, can_run
 __all__ = ["Optimizer"]
 
 State = dict[str, Any]  # what an optimizer keeps for one parameter: "step" and its averages
+# Options of PyTorch's optimizers that choose how, not what, is computed; and parameters' names.
+_HOW = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay", "param_names"}
 
 
 class Optimizer:
@@ -28,6 +35,7 @@ class Optimizer:
     """
 
     variable: ClassVar[tuple[str, ...]] = ("lr", "weight_decay")
+    not_in_pytorch: ClassVar[frozenset[str]] = frozenset()  # options that its states do not have
     # Do `rates` and `update` work element by element, with + - * / **, square, sqrt, sign and
     # maximum only? Then they are traced once and run as tile programs (rule.py).
     elementwise: ClassVar[bool] = False
@@ -210,10 +218,7 @@ class Optimizer:
         params = [given] if isinstance(given, Tensor) else list(given)
         known = set(self.params)
         for p in params:
-            if not isinstance(p, Tensor):
-                raise TypeError(
-                    f"[optim] expected Tensors, got {type(p).__name__}; give model.parameters()."
-                )
+            _check_parameter(p)
             if p in known:
                 raise ValueError(f"[optim] a parameter of shape {p.shape} is given twice.")
             known.add(p)
@@ -259,40 +264,58 @@ class Optimizer:
         """Take over the state and options of an optimizer with groups of the same sizes.
 
         All of it is checked before anything changes."""
-        sizes = [len(group["params"]) for group in state_dict["param_groups"]]
-        own = [len(group.params) for group in self.groups]
+        name = type(self).__name__
+        kinds = {"state": _by_number, "param_groups": saved.items}
+        by_number, groups = saved.entries(name, state_dict, kinds)
+        numbers = [saved.entries(name, group, {"params": saved.items})[0] for group in groups]
+        sizes, own = [*map(len, numbers)], [len(group.params) for group in self.groups]
         if sizes != own:
             raise ValueError(
                 f"[load_state_dict] expected parameter groups of {own} parameters, got {sizes}."
             )
-        saved = {int(i): values for i, values in state_dict["state"].items()}
+        foreign = by_number.keys() - {str(i) for group in numbers for i in group}
+        if foreign:
+            raise ValueError(
+                f"[load_state_dict] {name} expected states of the parameters in the groups, got "
+                f"some of {sorted(foreign)[:5]}."
+            )
         plans = []
-        start = 0
-        for group, loaded in zip(self.groups, state_dict["param_groups"], strict=True):
-            options = {k: v for k, v in loaded.items() if k in self._options(group)}
-            states = [saved.get(start + i, {}) for i in range(len(group.params))]
+        for group, loaded, members in zip(self.groups, groups, numbers, strict=True):
+            options = self._loaded_options(group, loaded)
+            states = [by_number.get(str(i), {}) for i in members]
             self._check_states(group.with_options(options), states)
             plans.append((group, options, states))
-            start += len(group.params)
         for group, options, states in plans:
             group.update(options)
             for p, values in zip(group.params, states, strict=True):
                 self._load_state(p, group, values)
             self._load_counts(group, states)
 
+    def _loaded_options(self, group: ParamGroup, loaded: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a saved group, if they are this optimizer's. PyTorch saves more."""
+        own = {*group, *self.defaults, "betas", "initial_lr"} - {"params"}
+        betas = {"beta1", "beta2"} if "betas" in loaded else set()
+        missing = self.defaults.keys() - loaded.keys() - betas - self.not_in_pytorch
+        other = loaded.keys() - own - _HOW - {"params"}
+        if missing or other - {"maximize"} or loaded.get("maximize"):
+            raise ValueError(
+                f"[load_state_dict] {type(self).__name__} expected a state with its options "
+                f"{sorted(self.defaults)}, got {sorted(loaded.keys() - {'params'})}; is it another "
+                "optimizer's?"
+            )
+        return {name: value for name, value in loaded.items() if name in own}
+
     def _check_states(self, group: ParamGroup, states: Sequence[Mapping[str, Any]]) -> None:
         for p, values in zip(group.params, states, strict=True):
+            saved.entries(type(self).__name__, {"step": 0, **values}, {"step": saved.number})
             given = _averages(values)
-            shapes = {name: tuple(value.shape) for name, value in given.items()}
+            shapes = {name: tuple(np.shape(value)) for name, value in given.items()}
             expected = {name: value.shape for name, value in self.init_state(p, group).items()}
             if not shapes.items() <= expected.items():
                 raise ValueError(
                     f"[load_state_dict] {type(self).__name__} expected {expected} for a parameter "
                     f"of shape {p.shape}, got {shapes}."
                 )
-
-    def _options(self, group: ParamGroup) -> set[str]:
-        return {*group, *self.defaults, "betas", "initial_lr"} - {"params"}
 
     def _load_state(self, p: Tensor, group: ParamGroup, values: Mapping[str, Any]) -> None:
         """Write the averages into their tensors; those that were not saved start anew."""
@@ -328,11 +351,34 @@ class Optimizer:
         return f"{type(self).__name__}({', '.join(map(repr, self.groups))})"
 
 
-def _averages(saved: Mapping[str, Any]) -> dict[str, Any]:
+def _check_parameter(p: Any) -> None:
+    if not isinstance(p, Tensor):
+        raise TypeError(
+            f"[optim] expected Tensors, got {type(p).__name__}; give model.parameters()."
+        )
+    if p.op is not None and p.requires_grad:
+        raise ValueError(
+            f"[optim] expected leaves, got a result of {type(p.op).__name__} of shape {p.shape}, "
+            "which each forward computes anew; give what it was computed from, or start from its "
+            "value: needle.nn.Parameter(x.detach())."
+        )
+    if p.requires_grad and config.BACKEND == "nd" and not dtype_of(p.dtype).is_floating:
+        raise TypeError(
+            f"[optim] expected floating parameters, got {p.dtype} of shape {p.shape}, whose steps "
+            "would be cut to whole numbers; cast it first."
+        )
+
+
+def _by_number(value: Any) -> dict[str, Mapping[str, Any]]:
+    """a dict of dicts"""
+    return {str(i): saved.mapping(values) for i, values in saved.mapping(value).items()}
+
+
+def _averages(state: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept for a parameter besides the count; PyTorch keeps None for what is not used."""
-    return {k: v for k, v in saved.items() if k != "step" and v is not None}
+    return {k: v for k, v in state.items() if k != "step" and v is not None}
 
 
-def _count(saved: Mapping[str, Any]) -> float:
+def _count(state: Mapping[str, Any]) -> float:
     """Steps that a parameter has seen. PyTorch's SGD does not count: an average is from some."""
-    return float(saved.get("step", bool(_averages(saved))))
+    return float(state.get("step", bool(_averages(state))))

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..system import saved
 from .group import ParamGroup
 from .optimizer import Optimizer
 
@@ -78,8 +79,14 @@ class LRScheduler:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        self.last_epoch = int(state["last_epoch"])
-        self.base_lrs = [float(lr) for lr in state["base_lrs"]]
+        kinds = {"last_epoch": saved.whole, "base_lrs": saved.numbers}
+        epoch, rates = saved.entries(type(self).__name__, state, kinds)
+        if len(rates) != len(self.optimizer.groups):
+            raise ValueError(
+                f"[load_state_dict] {type(self).__name__} expected the first rates of "
+                f"{len(self.optimizer.groups)} groups of parameters, got {rates}."
+            )
+        self.last_epoch, self.base_lrs = epoch, rates
 
 
 class LambdaLR(LRScheduler):
@@ -446,10 +453,9 @@ class ReduceLROnPlateau:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        self.best = float(state["best"])
-        self.num_bad_epochs = int(state["num_bad_epochs"])
-        self.cooldown_counter = int(state["cooldown_counter"])
-        self.last_epoch = int(state["last_epoch"])
+        counters = dict.fromkeys(("num_bad_epochs", "cooldown_counter", "last_epoch"), saved.whole)
+        found = saved.entries("ReduceLROnPlateau", state, {"best": saved.number, **counters})
+        self.best, self.num_bad_epochs, self.cooldown_counter, self.last_epoch = found
 
 
 def _line(start: float, end: float, part: float) -> float:

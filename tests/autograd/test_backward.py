@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -134,12 +135,39 @@ def test_output_that_is_a_leaf() -> None:
     assert x.grad.item() == 1
 
 
-def test_output_without_gradient_does_nothing_else() -> None:
-    x = plain([2.0])
-    y = x * 3
-    y.backward()
-    assert x.grad is None
-    assert y.grad.item() == 1
+def in_no_grad() -> ndl.Tensor:
+    with ndl.no_grad():
+        return leaf([2.0]) * 3
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        lambda: plain([2.0]),
+        lambda: plain([2.0]) * 3,
+        lambda: (leaf([2.0]) * 3).detach(),
+        lambda: leaf([2.0]).data,
+        lambda: leaf([2.0, 1.0]).argmax(),
+        lambda: leaf([2.0]) > 1,
+        lambda: leaf([2.5]).astype("int32"),
+        in_no_grad,
+    ],
+)
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_result_without_a_graph(result: Callable[[], ndl.Tensor], lazy: bool) -> None:
+    """Nothing would get a gradient, and nothing would train."""
+    autograd.LAZY_MODE = lazy
+    y = result()
+    for out_grad in (None, y):
+        with pytest.raises(ValueError, match=r"\[backward\] expected a result of tensors that req"):
+            y.backward(out_grad)
+    assert y.grad is None
+
+
+def test_a_leaf_is_its_own_graph() -> None:
+    x = leaf([2.0])
+    x.backward()
+    assert x.grad.item() == 1
 
 
 def test_grad_is_pytorchs_function() -> None:

@@ -424,6 +424,12 @@ class Tensor(Value, TensorMethods):
         `create_graph=False` the gradients are plain data, and only leaves keep them: less memory,
         no second derivatives. The graph is then freed on the way, unless `retain_graph=True`.
         """
+        if not self.requires_grad:
+            raise ValueError(
+                f"[backward] expected a result of tensors that require gradients, got {self.dtype} "
+                f"of shape {self.shape} without a graph: was it computed in no_grad(), detached, "
+                "or made from tensors without requires_grad=True?"
+            )
         if out_grad is None:
             ones = functions.full(self.shape, 1, self.dtype, self.device)
             out_grad = Tensor.make_const(ones)

@@ -13,6 +13,7 @@ import os
 
 BACKENDS = ("nd", "np")
 JITS = ("auto", "tile", "native", "off")
+MOST_THREADS = 1024  # that the native core starts
 
 
 def _choice(name: str, values: tuple[str, ...]) -> str:
@@ -30,9 +31,12 @@ def _num_threads() -> int | None:
     value = os.environ.get("NEEDLE_NUM_THREADS")
     if value is None or value == "":
         return None
-    if not value.isdigit() or int(value) < 1:
+    # "²" and "٣" are digits, too, and Python reads no numbers of 5000 digits.
+    is_number = value.isascii() and value.isdigit() and len(value) < 10
+    if not is_number or not 1 <= int(value) <= MOST_THREADS:
         raise RuntimeError(
-            f"[needle] NEEDLE_NUM_THREADS must be a positive whole number, got {value!r}."
+            "[needle] NEEDLE_NUM_THREADS must be a positive whole number, at most "
+            f"{MOST_THREADS}, got {value!r:.60}."
         )
     return int(value)
 

@@ -37,6 +37,8 @@ USES = {
     "gather": lambda ids: TABLE.gather(1, ids.expand_dims(0)),
     "take_along_axis": lambda ids: ndl.take_along_axis(TABLE, ids.expand_dims(0), 1),
     "index_select": lambda ids: ndl.index_select(TABLE, 0, ids),
+    "scatter": lambda ids: TABLE.scatter(1, ids.expand_dims(0), 1.0),
+    "scatter_add": lambda ids: TABLE.scatter_add(1, ids.expand_dims(0), ndl.ones(1, 2)),
     "index_add": lambda ids: ndl.index_add(TABLE, 0, ids, ndl.ones(2, 3)),
     "one_hot": lambda ids: ndl.one_hot(5, ids),
     "F.one_hot": lambda ids: F.one_hot(ids, 5),
@@ -49,13 +51,16 @@ USES = {
 
 
 TAKE_FLOATS = ("one_hot", "F.one_hot", "embedding", "cross_entropy", "label_smoothing", "nll_loss")
-CASES = [(name, wrong) for name in USES for wrong in (99, -7)]
+FROM_ZERO = ("gather", "scatter", "scatter_add", "index_select", "index_add")  # as in PyTorch
+CASES = [(name, wrong) for name in USES for wrong in (99, -7, 1 << 62, -(1 << 63))]
+CASES += [(name, -1) for name in FROM_ZERO + TAKE_FLOATS[1:]]
 
 
 @pytest.mark.parametrize(("name", "wrong"), CASES + [(name, 1.5) for name in TAKE_FLOATS])
 def test_an_index_out_of_range_is_told_as_in_eager_mode(name, wrong):
     use, ids = USES[name], ndl.tensor([0, wrong])
     told = str(failure(use, ids))
+    assert wrong == 1.5 or f" {wrong}" in told
     for compiled in (ndl.jit(use), ndl.jit(use, fuse=False)):
         message, place = str(failure(compiled, ids)).split("\n")
         assert message == told

@@ -177,6 +177,15 @@ class Where(TensorOp):
         return None, where(cond, out_grad, 0), where(cond, 0, out_grad)
 
 
+def check_mask(op: str, mask: Any) -> None:
+    """Raise if it is a bool of Python's."""
+    if isinstance(mask, bool):
+        raise TypeError(
+            f"[{op}] expected a tensor of bools, got {mask}; a == b compares objects here: use "
+            "a.eq(b)."
+        )
+
+
 @overload
 def where(cond: Any, a: Any, b: Any) -> Tensor: ...
 @overload
@@ -189,11 +198,7 @@ def where(cond: Any, a: Any = None, b: Any = None) -> Any:
     like = next((x for x in (a, b, cond) if isinstance(x, Tensor)), None)
     if like is None:
         raise TypeError("[where] expected at least one Tensor among cond, a and b.")
-    if isinstance(cond, bool):
-        raise TypeError(
-            f"[where] expected a tensor of bools, got {cond}; a == b compares objects here: "
-            "use a.eq(b)."
-        )
+    check_mask("where", cond)
     if is_scalar(a) and is_scalar(b):
         number = float(a) if isinstance(a, float) or isinstance(b, float) else a
         first = constant(number, like, "where") if like is not cond else _number(number, like)

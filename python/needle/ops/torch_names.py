@@ -21,7 +21,7 @@ from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
 from .common import check_tensor, check_tensors, constant, named, reporting_as, whole_number
 from .elementwise import astype
-from .index.indexing import getitem, take
+from .index.indexing import as_mask, getitem, saying_places, vector_of_places
 from .matmul import matmul, outer
 from .network.softmax import logsoftmax
 from .shape.concat import concatenate, repeat, split
@@ -140,13 +140,15 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 def index_select(x: Tensor, dim: int, index: Any) -> Tensor:
     """The slices of an axis at the given positions."""
     axis = layout.normalize_axis(dim, check_tensor("index_select", x).ndim, "index_select")
-    return take(x, index, axis)
+    at = vector_of_places("index_select", index, x)
+    with saying_places("index_select", x, axis):
+        return getitem(x, (*[slice(None)] * axis, at))
 
 
 @reporting_as("masked_select")
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements at which a mask is true, in one row; both broadcast."""
-    chosen = constant(mask, check_tensor("masked_select", x), "masked_select")
+    chosen = as_mask("masked_select", mask, x)
     shape = layout.broadcast_shapes("masked_select", x.shape, chosen.shape)
     return getitem(broadcast_to(x, shape), broadcast_to(chosen, shape))
 

@@ -82,8 +82,15 @@ RECORDS = (
     ),
     record(
         "index_select", lambda x, dim, index: np.take(x, index, dim),
-        (Call((4, 2), 0, np.array([3, 0, 0])), Call((2, 4), -1, np.array([1, -1]))),
-        Raises(lambda f: f(zeros(2, 3), 0, ndl.tensor([2])), IndexError, r"2"),
+        (Call((4, 2), 0, np.array([3, 0, 0])), Call((2, 4), -1, np.array([1, 3])),
+         Call((4, 2), 0, np.array([], np.int64))),
+        *(Raises(lambda f, i=i: f(zeros(2, 3), 1, ndl.tensor([0, i])), IndexError,
+                 rf"\[index_select\] index {i} is out of bounds for axis 1 with size 3; use 0 to 2")
+          for i in (3, -1, -4)),
+        Raises(lambda f: f(zeros(2, 3), 0, np.array([[0]])), ValueError,
+               r"\[index_select\] expected a vector of positions, got shape \(1, 1\)"),
+        Raises(lambda f: f(zeros(2, 3), 0, np.array([True, False])), TypeError,
+               r"\[index_select\] expected integer indices, got bool"),
     ),
     record(
         "diag", np.diag,
@@ -103,7 +110,9 @@ RECORDS = (
         (Call((3,), np.array([True, False, True])), Call((1, 2), np.array([[True, False]]))),
         exact=True, data_dependent=True,
         errors=(Raises(lambda f: f([1.0], ndl.tensor([True])), TypeError,
-                       r"\[masked_select\] expected a Tensor, got list"),),
+                       r"\[masked_select\] expected a Tensor, got list"),
+                Raises(lambda f: f(zeros(2), zeros(2)), TypeError,
+                       r"\[masked_select\] expected a mask of bools, got float")),
     ),
     OpRecord(
         "hstack", np.hstack,

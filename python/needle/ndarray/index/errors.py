@@ -15,6 +15,7 @@ from ...backend.protocol import Outside
 
 Words = Callable[[str, Outside], str]  # the new message, from the one so far and what was found
 NOT_WHOLE = 1 - (1 << 63)  # stands for a fraction among ids: it is out of every range
+FAR = 1 << 60  # further than any axis is long
 
 
 class saying:
@@ -49,8 +50,8 @@ def say(error: BaseException, *words: Words) -> bool:
 
 def wrong_id(outside: Outside) -> str:
     """The id that was out of range. Ids do not count from the end, so that a negative id i became
-    the index i - n (`from_zero` in ops/index/indexing.py); this undoes it."""
-    value, size = outside.value, outside.size
-    if not 0 <= value < (1 << 63) - size:
-        value = (value + size + (1 << 63)) % (1 << 64) - (1 << 63)
+    the index i - FAR (`from_zero` in ops/index/indexing.py); this undoes it."""
+    value = outside.value
+    if not -FAR <= value < (1 << 63) - FAR:
+        value = (value + FAR + (1 << 63)) % (1 << 64) - (1 << 63)
     return "a number that is not whole" if value == NOT_WHOLE else str(value)

@@ -146,9 +146,13 @@ def check_position(value: int, size: int, axis: int) -> int:
     return value + size if value < 0 else value
 
 
-def out_of_bounds(op: str, value: int, size: int, axis: int) -> IndexError:
-    """The error for a position that an axis does not have."""
-    advice = f"use {-size} to {size - 1}" if size else "the axis is empty"
+def out_of_bounds(
+    op: str, value: int | str, size: int, axis: int, least: int | None = None
+) -> IndexError:
+    """The error for a position that an axis does not have; `least` is the first that may be asked
+    for, by default the first from the end."""
+    least = -size if least is None else least
+    advice = f"use {least} to {size - 1}" if size else "the axis is empty"
     return IndexError(
         f"[{op}] index {value} is out of bounds for axis {axis} with size {size}; {advice}."
     )

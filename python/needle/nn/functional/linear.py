@@ -33,6 +33,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
     """Rows of weight (V, E) for ids of any shape; row padding_idx gets no gradient."""
+    if weight.ndim != 2:
+        raise ValueError(
+            f"[embedding] expected ids and a weight (rows, width), got {input.shape} and "
+            f"{weight.shape}; are they in another order?"
+        )
     ids = ids_of(input)
     count = weight.shape[0]
 
@@ -43,7 +48,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
         )
 
     with saying(words):
-        rows = weight[FromZero(count)(ids)]
+        rows = weight[FromZero()(ids)]
     if padding_idx is None:
         return rows
     check_padding("embedding", padding_idx, count)
@@ -64,7 +69,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         num_classes = int(tensor.max().item()) + 1
     ids = ids_of(tensor)
-    places = FromZero(num_classes)(ids)
+    places = FromZero()(ids)
 
     def words(_: str, outside: Outside) -> str:
         return f"[one_hot] expected ids from 0 to {num_classes - 1}, got {wrong_id(outside)}."

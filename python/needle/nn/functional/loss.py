@@ -10,7 +10,7 @@ from ...dtype import DType, dtype_of, promote, widened
 from ...ndarray.index.errors import saying, wrong_id
 from ...ndarray.layout import broadcast_shapes
 from ...ops import gather, logsoftmax, minimum, norm, where
-from ...ops.index.indexing import FromZero, ids_of
+from ...ops.index.indexing import ids_of
 from ...ops.network.activation import softplus
 from ...ops.network.loss import binary_cross_entropy_of, cross_entropy_of_ids, mean_cross_entropy
 from ...ops.reduce import averaged
@@ -158,13 +158,12 @@ def nll_loss(
     classes = input.shape[axis]
     _check_weight("nll_loss", weight, classes)
     kept, ids = _kept(target, ignore_index)
-    places = FromZero(classes)(ids).expand_dims(axis)
 
     def words(_: str, outside: Outside) -> str:
         return f"[nll_loss] expected class ids from 0 to {classes - 1}, got {wrong_id(outside)}."
 
     with saying(words):
-        picked = gather(input, axis, places).squeeze(axis)
+        picked = gather(input, axis, ids.expand_dims(axis)).squeeze(axis)
     losses, shares = _weigh(-picked, kept, ids, weight)
     return _finish(losses, shares, reduction)
 

@@ -18,11 +18,12 @@ from ...dtype import dtype_of
 from ...ndarray import functions as F, layout, versions as mutation
 from ...ndarray.array import NDArray
 from ...ndarray.index import gather as select
-from ...ndarray.index.errors import NOT_WHOLE
+from ...ndarray.index.errors import FAR, NOT_WHOLE, saying, wrong_id
+from ...ndarray.index.parse import out_of_bounds
 from ...ndarray.layout import Shape
 from ...tile.program import Program, Symbol, equal as is_equal, program, where as choose
 from ..common import FlatOp, Scalar, check_tensor, constant, one_of, reporting_as
-from ..compare import equal, where
+from ..compare import check_mask, equal, where
 from ..elementwise import astype
 
 __all__ = [
@@ -150,26 +151,42 @@ def ids_of(x: Tensor) -> Tensor:
 
 
 @cache
-def from_zero(size: int, ignored: int | None = None) -> Program:
-    """Ids as indices of an axis that do not count from its end: i - n for i < 0, and 0 for the
-    ignored one. `wrong_id` knows the way back."""
+def from_zero(ignored: int | None = None) -> Program:
+    """Ids as indices that do not count from the end of an axis: i - FAR for i < 0, which no axis
+    has, and 0 for the ignored one. `wrong_id` knows the way back."""
 
     @program
     def from_zero(ids: Symbol) -> Symbol:
-        found = choose(ids < 0, ids - size, ids)
+        found = choose(ids < 0, ids - FAR, ids)
         return found if ignored is None else choose(is_equal(ids, ignored), 0, found)
 
     return from_zero
 
 
 class FromZero(FlatOp):
-    """y = i, or i - n where i < 0"""
-
-    def __init__(self, size: int):
-        self.size = size
+    """y = i, or i - FAR where i < 0: an index that does not count from the end"""
 
     def compute(self, ids: Any) -> Any:
-        return F.run(from_zero(self.size), ids)
+        return F.run(from_zero(), ids)
+
+
+def places(op: str, index: Any, x: Tensor) -> Tensor:
+    """Positions along an axis of x that do not count from its end, as PyTorch's."""
+    return FromZero()(astype(_whole(op, index, x), "int64"))
+
+
+def saying_places(op: str, x: Tensor, axis: int) -> saying:
+    """Within this context, one of `places` that the axis does not have is reported as it came."""
+    size = x.shape[axis]
+    return saying(lambda _, outside: str(out_of_bounds(op, wrong_id(outside), size, axis, 0)))
+
+
+def vector_of_places(op: str, index: Any, x: Tensor) -> Tensor:
+    """`places` of one axis; a number is an axis of one."""
+    found = places(op, index, x)
+    if found.ndim > 1:
+        raise ValueError(f"[{op}] expected a vector of positions, got shape {found.shape}.")
+    return found.reshape((1,)) if found.ndim == 0 else found
 
 
 def _positions(index: Any) -> Any:
@@ -286,8 +303,16 @@ class AddAt(TensorOp):
 def index_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     """x with slice i of src added to slice index[i], along dim; repeated positions add up."""
     dim = layout.normalize_axis(dim, check_tensor("index_add", x).ndim, "index_add")
-    template, arrays = split_index((*[slice(None)] * dim, _positions(index)), x)
-    return AddAt(template)(x, _addend("index_add", src, x), *arrays)
+    at = vector_of_places("index_add", index, x)
+    value = _addend("index_add", src, x)
+    expected = (*x.shape[:dim], at.shape[0], *x.shape[dim + 1 :])
+    if value.shape != expected:
+        raise ValueError(
+            f"[index_add] expected src of shape {expected}, for {at.shape[0]} positions on axis "
+            f"{dim} of {x.shape}, got {value.shape}; broadcast it first (src.broadcast_to(...))."
+        )
+    with saying_places("index_add", x, dim):
+        return AddAt((*[slice(None)] * dim, ARRAY))(x, value, at)
 
 
 def _addend(op: str, src: Any, x: Tensor) -> Tensor:
@@ -331,7 +356,8 @@ class AlongIntoZeros(TensorOp):
 def gather(x: Tensor, dim: int, index: Any) -> Tensor:
     """out[i, j, k] = x[i, index[i, j, k], k] for dim 1; index may be smaller than x elsewhere."""
     dim = layout.normalize_axis(dim, check_tensor("gather", x).ndim, "gather")
-    return Gather(dim)(x, _whole("gather", index, x))
+    with saying_places("gather", x, dim):
+        return Gather(dim)(x, places("gather", index, x))
 
 
 def take_along_axis(x: Tensor, index: Any, axis: int) -> Tensor:
@@ -352,6 +378,8 @@ def take_along_axis(x: Tensor, index: Any, axis: int) -> Tensor:
 
 def _whole(op: str, index: Any, x: Tensor) -> Tensor:
     """An index along an axis as a tensor of integers."""
+    if isinstance(index, (int, np.integer, list, tuple, range)):
+        index = select.index_array(index)
     found = constant(index, x)
     if not dtype_of(found.dtype).is_integer:
         raise TypeError(f"[{op}] expected integer indices, got {found.dtype}.")
@@ -377,16 +405,22 @@ class ScatterAdd(TensorOp):
 def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     """x with src[i, j, k] added at [i, index[i, j, k], k] for dim 1; repeated positions add up."""
     dim = layout.normalize_axis(dim, check_tensor("scatter_add", x).ndim, "scatter_add")
-    index = _whole("scatter_add", index, x)
-    value = _addend("scatter_add", src, x)
-    if value.ndim and value.shape != index.shape:
-        if value.ndim != index.ndim or any(map(int.__lt__, value.shape, index.shape)):
-            raise ValueError(
-                f"[scatter_add] expected src to be at least as large as the index, got shapes "
-                f"{value.shape} and {index.shape}."
-            )
-        value = getitem(value, tuple(slice(n) for n in index.shape))
-    return ScatterAdd(dim)(x, index, value)
+    index = places("scatter_add", index, x)
+    value = _source("scatter_add", _addend("scatter_add", src, x), index)
+    with saying_places("scatter_add", x, dim):
+        return ScatterAdd(dim)(x, index, value)
+
+
+def _source(op: str, value: Tensor, index: Tensor) -> Tensor:
+    """What goes to the places of an index: a number, or the first elements of a tensor."""
+    if not value.ndim or value.shape == index.shape:
+        return value
+    if value.ndim != index.ndim or any(map(int.__lt__, value.shape, index.shape)):
+        raise ValueError(
+            f"[{op}] expected src to be at least as large as the index, got shapes {value.shape} "
+            f"and {index.shape}."
+        )
+    return getitem(value, tuple(slice(n) for n in index.shape))
 
 
 @reporting_as("scatter")
@@ -395,21 +429,25 @@ def scatter(x: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = No
 
     Of several for one position, the last one stays."""
     axis = layout.normalize_axis(dim, check_tensor("scatter", x).ndim, "scatter")
-    index = _whole("scatter", index, x)
+    index = places("scatter", index, x)
     if (src is None) == (value is None) or index.ndim != x.ndim:
         raise ValueError(
             f"[scatter] expected an index with {x.ndim} axes and one of src and value, got shape "
             f"{index.shape}, {type(src).__name__} and {type(value).__name__}."
         )
-    written = constant(value if src is None else src, x, "scatter")
-    if written.ndim and written.shape != index.shape:
-        written = getitem(written, tuple(slice(n) for n in index.shape))
+    if any(n > m for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)) if i != axis):
+        raise ValueError(
+            f"[scatter] expected an index no larger than {x.shape} besides axis {axis}, got shape "
+            f"{index.shape}."
+        )
+    written = _source("scatter", constant(value if src is None else src, x, "scatter"), index)
     at = [
         index if i == axis else np.arange(n).reshape((-1,) + (1,) * (x.ndim - 1 - i))
         for i, n in enumerate(index.shape)
     ]
     template, arrays = split_index(tuple(at), x)
-    return SetItem(template)(x, written, *arrays)
+    with saying_places("scatter", x, axis):
+        return SetItem(template)(x, written, *arrays)
 
 
 # Masks --------------------------------------------------------------------------------------------
@@ -418,7 +456,18 @@ def scatter(x: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = No
 @reporting_as("masked_fill")
 def masked_fill(x: Tensor, mask: Any, value: Scalar | Tensor) -> Tensor:
     """value where the mask is true, else x."""
-    return where(mask, value, check_tensor("masked_fill", x))
+    return where(as_mask("masked_fill", mask, x), value, x)
+
+
+def as_mask(op: str, mask: Any, x: Tensor) -> Tensor:
+    """A mask for x, which is made of bools: numbers are mostly something else, such as logits."""
+    check_mask(op, mask)
+    found = constant(mask, check_tensor(op, x), op)
+    if found.dtype != "bool":
+        raise TypeError(
+            f"[{op}] expected a mask of bools, got {found.dtype}; compare it: mask > 0."
+        )
+    return found
 
 
 class NonZero(TensorOp):

@@ -192,7 +192,7 @@ def _zero_for(x: Any, ids: Any, axis: int, ignored: int | None = None) -> Any:
         )
 
     with saying(words):
-        return select.take(zeros, F.run(from_zero(classes, ignored), ids))
+        return select.take(zeros, F.run(from_zero(ignored), ids))
 
 
 def cross_entropy_of_ids(x: Tensor, ids: Tensor, axis: int) -> Tensor:

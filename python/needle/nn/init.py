@@ -30,11 +30,15 @@ def _like(weight: Tensor) -> dict[str, Any]:
 
 def uniform_(weight: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
     """Even between a and b."""
+    if not a <= b:
+        raise ValueError(f"[uniform_] expected a <= b, got {a} and {b}.")
     return _give(weight, init.rand(*weight.shape, low=a, high=b, **_like(weight)))
 
 
 def normal_(weight: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Normal numbers."""
+    if not std >= 0:
+        raise ValueError(f"[normal_] expected std >= 0, got {std}.")
     return _give(weight, init.randn(*weight.shape, mean=mean, std=std, **_like(weight)))
 
 

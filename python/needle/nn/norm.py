@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from .. import init
 from ..autograd import Tensor
 from . import functional as F
+from .functional.norm import values_per_channel
 from .module import Module, Parameter
 
 __all__ = [
@@ -115,13 +116,16 @@ class BatchNorm1d(_ChannelNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check(x)
+        by_batch = self.training or not self.track_running_stats
+        if by_batch:
+            values_per_channel(x)  # before anything is counted
         return F.batch_norm(
             x,
             self.running_mean,
             self.running_var,
             self.weight,
             self.bias,
-            self.training or not self.track_running_stats,
+            by_batch,
             self.share(),
             self.eps,
             correction=0,

@@ -191,6 +191,8 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """|a - b| <= atol + rtol |b|, or equal"""
+    if not (rtol >= 0 and atol >= 0):
+        raise ValueError(f"[isclose] expected tolerances >= 0, got rtol={rtol} and atol={atol}.")
     left = check_tensor("isclose", a)
     right = constant(b, left, "isclose")
     same = compare.equal(left, right)

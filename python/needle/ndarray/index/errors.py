@@ -18,6 +18,18 @@ NOT_WHOLE = 1 - (1 << 63)  # stands for a fraction among ids: it is out of every
 FAR = 1 << 60  # further than any axis is long
 
 
+class AboutValues:
+    """Words about values that are no indices, but were checked as such: a ValueError's."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, words: Words):
+        self._words = words
+
+    def __call__(self, text: str, outside: Outside) -> str:
+        return self._words(text, outside)
+
+
 class saying:
     """Within this context, an index out of range is reported in these words: at once, or when a
     kernel that is only recorded here runs later."""
@@ -39,12 +51,15 @@ class saying:
 
 
 def say(error: BaseException, *words: Words) -> bool:
-    """Rewrite an error in these words, one after another, if it is an index out of range."""
+    """Rewrite an error in these words, one after another, if it is an index out of range. One that
+    is about values is raised anew."""
     outside = getattr(error, "outside", None)
     if outside is None:
         return False
     for each in words:
         error.args = (each(str(error), outside),)
+    if any(isinstance(each, AboutValues) for each in words):
+        raise ValueError(*error.args) from None
     return True
 
 

@@ -36,6 +36,8 @@ def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
     """x between two bounds, else the bound."""
+    if not min_val <= max_val:
+        raise ValueError(f"[hardtanh] expected min_val <= max_val, got {min_val} and {max_val}.")
     inside = (input > min_val) & (input < max_val)
     return where(inside, input, input.detach().clip(min_val, max_val))
 

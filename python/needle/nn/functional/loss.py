@@ -109,6 +109,17 @@ def cross_entropy(
             f"[cross_entropy] expected label_smoothing in 0 to 1, got {label_smoothing}."
         )
     if target.shape == input.shape and input.ndim:
+        if not dtype_of(target.dtype).is_floating:
+            raise TypeError(
+                "[cross_entropy] expected probabilities as floats in the shape of the scores, got "
+                f"{target.dtype} of shape {target.shape}; class ids have shape (N, ...), without "
+                "the classes."
+            )
+        if ignore_index != -100:
+            raise ValueError(
+                "[cross_entropy] expected no ignore_index beside probabilities, which are of no "
+                f"class, got {ignore_index}."
+            )
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     axis = _class_axis("cross_entropy", input, target)
     classes = input.shape[axis]
@@ -236,7 +247,7 @@ def smooth_l1_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0
 ) -> Tensor:
     """d² / 2β where |d| < β, else |d| - β/2, with d = x - t"""
-    if beta < 0:
+    if not beta >= 0:
         raise ValueError(f"[smooth_l1_loss] expected beta >= 0, got {beta}.")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
@@ -249,7 +260,7 @@ def huber_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
     """d² / 2 where |d| <= δ, else δ (|d| - δ/2), with d = x - t"""
-    if delta <= 0:
+    if not delta > 0:
         raise ValueError(f"[huber_loss] expected delta > 0, got {delta}.")
     _check_alike("huber_loss", input, target)
     d = (input - target).abs()
@@ -309,6 +320,8 @@ def triplet_margin_loss(
     """max(|a - p| - |a - n| + margin, 0) in the p-norm, of (N, D) or (D,).
 
     swap: |p - n| instead of |a - n|, where that is less."""
+    if not margin > 0:
+        raise ValueError(f"[triplet_margin_loss] expected margin > 0, got {margin}.")
     for other in (positive, negative):
         _check_alike("triplet_margin_loss", anchor, other)
     near, far = (norm(anchor - x + eps, p, -1) for x in (positive, negative))

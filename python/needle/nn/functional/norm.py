@@ -85,6 +85,8 @@ def batch_norm(
     Training moves the running statistics towards the batch's, in place; `correction=0` tracks the
     biased variance instead of the unbiased one."""
     _check_channels("batch_norm", input, 2, running_mean, weight, bias)
+    if not eps > 0:
+        raise ValueError(f"[batch_norm] expected eps > 0, got {eps}.")
     axes = (0, *range(2, input.ndim))
     if not training:
         if running_mean is None or running_var is None:
@@ -92,12 +94,7 @@ def batch_norm(
         scale = (running_var + eps).rsqrt()
         centred = input - _column(running_mean, input.ndim)
         return _per_channel(centred, scale if weight is None else scale * weight, bias)
-    count = math.prod(input.shape[i] for i in axes)
-    if count <= correction:
-        raise ValueError(
-            f"[batch_norm] expected more than {correction} value per channel in training, got "
-            f"{input.shape}; use a larger batch, or eval()."
-        )
+    count = values_per_channel(input)
     whole = _as_one(input, weight, bias)
     if whole is None:
         y, mean, var = standardize(input, axes, eps)
@@ -107,6 +104,17 @@ def batch_norm(
     _track(running_mean, mean, momentum)
     _track(running_var, var * (count / (count - correction)), momentum)
     return y
+
+
+def values_per_channel(x: Tensor) -> int:
+    """Over how many values a batch's statistics go: of one, the deviation is 0 and all is lost."""
+    count = math.prod(x.shape[:1] + x.shape[2:])
+    if count <= 1:
+        raise ValueError(
+            f"[batch_norm] expected more than 1 value per channel in training, got {x.shape}; use "
+            "a larger batch (drop_last=True leaves out a short last one), or eval()."
+        )
+    return count
 
 
 def _as_one(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor] | None:
@@ -154,6 +162,11 @@ def group_norm(
             f"{channels} in {input.shape}."
         )
     each = channels // num_groups
+    if batch * each * math.prod(rest) == 1:
+        raise ValueError(
+            f"[group_norm] expected more than one value per group, got {input.shape} with "
+            f"{num_groups} groups."
+        )
     whole = _as_one(input, weight, bias)
     if whole is None:
         grouped = input.reshape((batch, num_groups, each, *rest))
@@ -176,6 +189,8 @@ def instance_norm(
 ) -> Tensor:
     """(N, C, ...): each channel of each sample over its places, or by the running statistics."""
     _check_channels("instance_norm", input, 3, running_mean, weight, bias)
+    if not eps > 0:
+        raise ValueError(f"[instance_norm] expected eps > 0, got {eps}.")
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     axes = range(2, input.ndim)

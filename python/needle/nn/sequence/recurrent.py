@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from ... import init
 from ...autograd import Tensor
 from ...ops import concatenate, stack
+from ...ops.common import whole_number
 from ...ops.network.recurrent import recurrent_layer
 from .. import functional as F
 from ..module import Module, Parameter
@@ -55,6 +56,9 @@ class _Cell(Module):
         device: Any = None,
         dtype: Any = "float32",
     ):
+        for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
+            if whole_number(type(self).__name__, name, size) < 1:
+                raise ValueError(f"[{type(self).__name__}] expected {name} >= 1, got {size}.")
         self.input_size = input_size
         self.hidden_size = hidden_size
         bound = 1 / math.sqrt(hidden_size)
@@ -185,6 +189,12 @@ class _Recurrent(Module):
             raise ValueError(f"[{type(self).__name__}] expected num_layers >= 1, got {num_layers}.")
         if not 0 <= dropout <= 1:
             raise ValueError(f"[{type(self).__name__}] expected dropout in 0 to 1, got {dropout}.")
+        for choice in (bias, batch_first, bidirectional):
+            if not isinstance(choice, bool):  # "False" is true
+                raise TypeError(
+                    f"[{type(self).__name__}] expected True or False as bias, batch_first and "
+                    f"bidirectional, got {choice!r:.60}."
+                )
         self.batch_first = batch_first
         self.dropout = dropout
         self.bidirectional = bidirectional

@@ -109,6 +109,8 @@ def uniform_(
     x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: RandomSource | None = None
 ) -> Tensor:
     """Write numbers that are even in [low, high) into x."""
+    if not low <= high:
+        raise ValueError(f"[uniform_] expected low <= high, got {low} and {high}.")
     source = generator or default_generator()
     return _give(x, source.uniform(x.shape, low, high, x.dtype, x.device))
 
@@ -117,12 +119,16 @@ def normal_(
     x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: RandomSource | None = None
 ) -> Tensor:
     """Write normal numbers into x."""
+    if not std >= 0:
+        raise ValueError(f"[normal_] expected std >= 0, got {std}.")
     source = generator or default_generator()
     return _give(x, source.normal(x.shape, mean, std, x.dtype, x.device))
 
 
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: RandomSource | None = None) -> Tensor:
     """Write 1 with probability p (a number, or a tensor that broadcasts), else 0, into x."""
+    if not isinstance(p, Tensor) and not 0 <= p <= 1:
+        raise ValueError(f"[bernoulli_] expected a probability from 0 to 1, got {p}.")
     source = generator or default_generator()
     even = Tensor.make_const(source.uniform(x.shape, 0.0, 1.0, "float32", x.device))
     return copy_(x, compare.less(even, p))
@@ -130,6 +136,8 @@ def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: RandomSource | None = None
 
 def exponential_(x: Tensor, lambd: float = 1.0, *, generator: RandomSource | None = None) -> Tensor:
     """Write numbers with the density lambd exp(-lambd x) into x."""
+    if not lambd > 0:
+        raise ValueError(f"[exponential_] expected lambd > 0, got {lambd}.")
     source = generator or default_generator()
     even = Tensor.make_const(source.uniform(x.shape, 0.0, 1.0, "float32", x.device))
     return copy_(x, unary.log1p(-even) / -lambd)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from ...autograd import Tensor, TensorOp
 from ...backend.protocol import Outside
-from ...dtype import DType
+from ...dtype import DType, float64, int64
 from ...ndarray import functions as F, layout
 from ...ndarray.index import gather as select
-from ...ndarray.index.errors import saying, wrong_id
+from ...ndarray.index.errors import AboutValues, saying, wrong_id
 from ...tile.program import (
     Program,
     Row,
     Scalar,
     Symbol,
     add_at,
+    apply,
     cast,
     equal as is_equal,
     exp,
@@ -26,6 +28,7 @@ from ...tile.program import (
     not_equal as is_different,
     program,
     row_max,
+    row_min,
     row_sum,
     where as choose,
 )
@@ -212,6 +215,44 @@ def cross_entropy_by_definition(x: Tensor, ids: Tensor, axis: int) -> Tensor:
     return -picked.squeeze(axis)
 
 
+# A number v that is no probability is told as v SCALE ± FAR, from -MOST to MOST.
+SCALE, FAR, MOST = 2.0**28, 2.0**50, 2.0**20
+
+
+@program
+def code_of_wrong(p: Symbol) -> Symbol:
+    """Of each row: 0, or one number outside of 0 to 1 as a code that is no place on an axis of one;
+    that of NaN is the lowest number."""
+    low, top = cast(row_min(p), float64), cast(row_max(p), float64)
+
+    def code(value: Symbol, far: float) -> Symbol:
+        return apply("minimum", apply("maximum", value, -MOST), MOST) * SCALE + far
+
+    return cast(choose(low >= 0, choose(top <= 1, 0.0, code(top, FAR)), code(low, -FAR)), int64)
+
+
+def _zero_for_probabilities(name: str, p: Any, result: Any) -> Any:
+    """A zero of the result's dtype, taken from an array of one element, at a place that it does not
+    have if some p is outside of 0 to 1: so that compiled programs look, too."""
+    zero = F.full_like(result, 0, shape=(1,))
+    if p.size == 0:
+        return zero
+
+    def words(_: str, outside: Outside) -> str:
+        code = outside.value
+        value = math.nan if code < -2 * FAR else (code - math.copysign(FAR, code)) / SCALE
+        return (
+            f"[binary_cross_entropy] expected {name} from 0 to 1, got {value:.8g}"
+            f"{' or beyond' * (abs(value) == MOST)}; for scores, use "
+            "binary_cross_entropy_with_logits."
+        )
+
+    p = p if p.ndim else F.reshape(p, (1,))
+    code = F.run(code_of_wrong, p, axes=tuple(range(p.ndim)))
+    with saying(AboutValues(words)):
+        return select.take(zero, F.reshape(code, (1,)))
+
+
 class BinaryCrossEntropy(TensorOp):
     """y = -t ln p - (1 - t) ln(1 - p), each logarithm at least -100 (PyTorch's rule)
 
@@ -221,7 +262,11 @@ class BinaryCrossEntropy(TensorOp):
         other = F.binary("subtract", 1, t)
         by_p = F.binary("multiply", t, _log(p))
         by_rest = F.binary("multiply", other, _log(F.binary("subtract", 1, p)))
-        return F.unary("negative", F.binary("add", by_p, by_rest))
+        losses = F.unary("negative", F.binary("add", by_p, by_rest))
+        for name, given in (("inputs", p), ("targets", t)):
+            zero = _zero_for_probabilities(name, given, losses)
+            losses = F.binary("add", losses, F.reshape(zero, ()))
+        return losses
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         p, t = node.inputs

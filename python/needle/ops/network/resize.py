@@ -88,7 +88,7 @@ def _target(spatial: Shape, size: Any, scale_factor: Any) -> tuple[Shape, tuple[
     if size is not None:
         return per_axis("interpolate", "size", size, rank), (None,) * rank
     several = isinstance(scale_factor, (tuple, list))
-    factors = tuple(map(float, scale_factor if several else (scale_factor,) * rank))
+    factors = tuple(map(_factor, scale_factor if several else (scale_factor,) * rank))
     target = tuple(math.floor(n * f) for n, f in zip(spatial, factors, strict=False))
     if len(factors) != rank or any(m < 1 for m in target):
         raise ValueError(
@@ -96,6 +96,12 @@ def _target(spatial: Shape, size: Any, scale_factor: Any) -> tuple[Shape, tuple[
             f"one element, got {scale_factor!r} for spatial shape {spatial}."
         )
     return target, factors
+
+
+def _factor(value: Any) -> float:
+    """A factor; 0, which leaves nothing, for what is no number."""
+    found = 0.0 if isinstance(value, str) else float(value)
+    return found if math.isfinite(found) else 0.0
 
 
 def _nearest(x: Tensor, axis: int, m: int, factor: float | None, shift: float) -> Tensor:

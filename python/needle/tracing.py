@@ -76,11 +76,16 @@ class Tracer(Protocol):
     def count_calls(self) -> int:
         """How many kernels have been recorded."""
 
-    def note_words(self, start: int, words: Callable[[str, Any], str]) -> None:
+    def note_words(self, start: int, words: Callable[[str, Any], Any]) -> None:
         """Let kernels recorded from `start` on report an index out of range in these words."""
 
 
 active: Callable[[], Tracer | None] = _native.active_tracer  # of this thread
+
+
+def is_tracing() -> bool:
+    """Is this thread inside a traced function?"""
+    return active() is not None
 
 
 @contextmanager

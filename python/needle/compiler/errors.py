@@ -42,14 +42,16 @@ def at_user_line(message: str) -> TraceError:
     return TraceError(message if line is None else f"{message}\n  {line}")
 
 
-def name_call(error: BaseException, node: Node) -> None:
-    """Let the error of a call in a program say what eager mode says, and name the user's line.
+def name_call(error: BaseException, node: Node) -> BaseException:
+    """The error of a call in a program as eager mode raises it, with the user's line.
 
     Of several calls with the same indices, eager mode fails in the first. The program may not have
     that call any more: the gradient of a sum, for one, does not need its elements."""
     node = node.first or node
     place = f"\n  {line_at(node.source)}" if node.source else ""
-    if say(error, *node.words, lambda text, _: text + place):
-        return
-    if place and isinstance(error, Exception):  # of the user's own operator, or no memory
+    if getattr(error, "outside", None) is not None:
+        error = say(error, *node.words)
+        error.args = (f"{error}{place}",)
+    elif place and isinstance(error, Exception):  # of the user's own operator, or no memory
         error.add_note(f"in a compiled function, at{place}")
+    return error

@@ -18,11 +18,12 @@ from ..autograd.graph import observers
 from ..backend import default_device
 from ..dtype import dtype_of
 from ..ndarray.array import NDArray, from_numpy
+from ..tracing import is_tracing
 from ..tree import leaves
 from .cache import Cache
 from .run.program import Program
 from .shapes.dynamic import Dynamic, Family, family_of, open_key
-from .trace.tracer import ArgumentType, Trace, is_tracing, lock, trace
+from .trace.tracer import ArgumentType, Trace, lock, trace
 from .view.show import Kernel, Profile, Stages
 from .vjp import Moment, check_states, make_pure, pull_of, record
 

@@ -22,10 +22,11 @@ from ..autograd.graph import pull_back
 from ..ndarray import random, versions as mutation
 from ..ops.common import stand_in
 from ..ops.tuples import TupleGetItem
+from ..tracing import is_tracing
 from ..tree import leaves, with_leaves
 from .errors import TraceError
 from .trace.state import Cell
-from .trace.tracer import DATA, RESULT, Trace, is_tracing
+from .trace.tracer import DATA, RESULT, Trace
 
 if TYPE_CHECKING:
     from .function import Call, Jitted

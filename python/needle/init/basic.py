@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from .. import config, tracing
+from .. import config
 from ..autograd import Tensor
 from ..backend import BackendDevice, default_device, device_named
 from ..dtype import DType, dtype_of, float32, int64
 from ..ndarray import creation, functions as F, layout, random
 from ..ndarray.array import NDArray, Scalar, as_scalar, from_numpy as copy_from_numpy
 from ..ndarray.index import gather as select
+from ..ndarray.index.errors import checked_by
 from ..ndarray.interop import asarray as intake, exchange
 from ..ndarray.layout import Shape
-from ..ops import isfinite, topk, where
+from ..ops import isfinite, logical_not, topk, where
 from ..ops.common import check_tensor, whole_number
 from ..ops.reduce import accumulator
+from ..tracing import is_tracing
 
 __all__ = [
     "full", "ones", "zeros", "empty", "full_like", "ones_like", "zeros_like",
@@ -370,11 +372,13 @@ def multinomial(
 def bernoulli(probabilities: Tensor, *, generator: random.RandomSource | None = None) -> Tensor:
     """1 with the probability that each element says, else 0; in the same shape and dtype.
 
-    There is no gradient. Compiled functions do not check the probabilities."""
+    There is no gradient."""
     p, kind = check_tensor("bernoulli", probabilities).detach(), dtype_of(probabilities.dtype)
     if not kind.is_floating:
         raise TypeError(f"[bernoulli] expected floating probabilities, got {kind}; cast them.")
-    if tracing.active() is None and not ((p >= 0) & (p <= 1)).all():
+    if is_tracing():
+        p = _with_checked_probabilities(p)
+    elif not ((p >= 0) & (p <= 1)).all():
         raise ValueError(
             f"[bernoulli] expected probabilities from 0 to 1, got {p.min().item():.4g} to "
             f"{p.max().item():.4g}."
@@ -382,6 +386,14 @@ def bernoulli(probabilities: Tensor, *, generator: random.RandomSource | None = 
     # Halves have too few numbers to draw from.
     even = rand(*p.shape, device=p.device, dtype=accumulator(kind), generator=generator)
     return (even < p).astype(kind)
+
+
+def _with_checked_probabilities(p: Tensor) -> Tensor:
+    """p, which a compiled program checks when it runs."""
+    is_wrong = logical_not((p >= 0) & (p <= 1)).any().astype("int64")
+    text = "[bernoulli] expected probabilities from 0 to 1, got others."
+    arrays = (is_wrong.realize_cached_data(), p.realize_cached_data())
+    return Tensor.make_const(checked_by(*arrays, lambda *_: ValueError(text)))
 
 
 def rand_like(a: Tensor, **options: Any) -> Tensor:

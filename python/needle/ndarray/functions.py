@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .. import _native, config, tracing
+from .. import _native, config
 from ..backend import BackendDevice, cpu_numpy, reference
 from ..backend.null import is_null, null_of
 from ..backend.protocol import WIDENED
@@ -36,6 +36,7 @@ from ..dtype import (
     promote_scalar,
     summed,
 )
+from ..tracing import is_tracing
 from . import layout
 from .array import (
     NDArray,
@@ -49,6 +50,7 @@ from .array import (
     full as _full,
     make_view,
 )
+from .index.errors import checked_by
 from .interop import numpy_mode as bridge
 from .interop.numpy_mode import array_function as array_function
 from .kernels.programs import run as run
@@ -116,7 +118,8 @@ def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
     else:
         raise TypeError(f"[{name}] expected at least one array, got {a!r} and {b!r}.")
     if dtype.kind != "f":
-        dtype = _integer_rule(name, dtype, b)
+        dtype = _integer_rule(name, dtype)
+        b = _as_exponent(b) if name == "power" else b
     elif name in BITWISE:
         _refuse(name, "integers or bools", dtype)
     if isinstance(a, NDArray) and a.dtype is not dtype:
@@ -128,7 +131,7 @@ def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
     return out
 
 
-def _integer_rule(name: str, dtype: DType, b: NDArray | Scalar) -> DType:
+def _integer_rule(name: str, dtype: DType) -> DType:
     """NumPy's exceptions for integers and bools: the type to compute in, or an error."""
     if name in FLOATING_BINARY:
         return float64 if name == "divide" else floating(dtype)
@@ -137,20 +140,30 @@ def _integer_rule(name: str, dtype: DType, b: NDArray | Scalar) -> DType:
             _refuse(name, "numbers; use logical_xor for bools", dtype)
         if name in BOOL_AS_INT8:
             dtype = int8
-    if name == "power":
-        lowest = b if not isinstance(b, NDArray) else _lowest(b)
-        if lowest < 0:
-            raise ValueError(
-                f"[power] integers have no negative integer powers, got exponent {lowest}; "
-                "cast the base to a floating dtype."
-            )
     return dtype
 
 
-def _lowest(a: NDArray) -> Any:
-    """The lowest element; 0 for unsigned, empty and traced arrays."""
-    is_traced = tracing.active() is not None
-    return 0 if a.size == 0 or a.dtype.kind != "i" or is_traced else reduce("min", a).item()
+def _as_exponent(b: NDArray | Scalar) -> NDArray | Scalar:
+    """b, or an error if it is negative somewhere."""
+    if isinstance(b, NDArray) and (b.size == 0 or b.dtype.kind != "i"):
+        return b
+    if isinstance(b, NDArray) and is_tracing():
+        lowest = cast(reduce("min", b), int64)
+        zero = _full((), 0, int64, b.device)
+        # Of one element, the index -1 is in range: indices count from the end.
+        index = where(binary("less", lowest, 0), binary("subtract", lowest, 1), zero)
+        return checked_by(index, b, lambda _, outside: _negative_power(outside.value + 1))
+    found = reduce("min", b).item() if isinstance(b, NDArray) else b
+    if found < 0:
+        raise _negative_power(found)
+    return b
+
+
+def _negative_power(exponent: Any) -> ValueError:
+    return ValueError(
+        f"[power] integers have no negative integer powers, got exponent {exponent}; cast the base "
+        "to a floating dtype."
+    )
 
 
 def _beside_scalar(name: str, dtype: DType, scalar: Scalar) -> tuple[DType, Scalar]:

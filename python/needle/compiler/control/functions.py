@@ -19,9 +19,9 @@ from ... import tracing
 from ...autograd import Tensor
 from ...facts import PLAIN
 from ...ops import clone, logical_and, stack, where
+from ...tracing import is_tracing
 from ...tree import leaves, leaves_by_path, map_leaves, with_leaves
 from ..errors import needs_data
-from ..trace.tracer import is_tracing
 from .bodies import NotCompact, only_chosen
 from .scan import compact_scan
 

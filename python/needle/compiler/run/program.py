@@ -145,8 +145,9 @@ class Program:
             binding.rewind()
             facts.undo(undos)
             path = getattr(error, "calls", None)  # of the call in the program that has raised it
-            if path is not None:
-                name_call(error, self.calls.node_at(path))
+            named = error if path is None else name_call(error, self.calls.node_at(path))
+            if named is not error:
+                raise named from None
             raise
         undos.clear()
         return binding.deliver(made, originals)

@@ -164,11 +164,6 @@ class Tracer(Recording):
         self.tracked.note_made(tensor)
 
 
-def is_tracing() -> bool:
-    """Is this thread inside a traced function?"""
-    return tracing.active() is not None
-
-
 def trace(
     function: Callable[..., Any],
     args: tuple[Any, ...],

@@ -2,7 +2,8 @@
 
 A kernel raises it in terms of its operands. The functions that called the kernel, from the inside
 out, rewrite the message in their own terms (`saying`). A compiled program does the same later, when
-its kernels run, so the recorder keeps the functions that rewrite.
+its kernels run, so the recorder keeps the functions that rewrite. A check of other elements
+(`checked_by`) is an index out of range too, to which they give an error of its own.
 """
 
 from __future__ import annotations
@@ -12,22 +13,13 @@ from typing import Any
 
 from ... import tracing
 from ...backend.protocol import Outside
+from ...dtype import bool_
+from ..array import NDArray, empty, full, make_view
 
-Words = Callable[[str, Outside], str]  # the new message, from the one so far and what was found
+# The new message or error, from the message so far and what was found.
+Words = Callable[[str, Outside], str | ValueError]
 NOT_WHOLE = 1 - (1 << 63)  # stands for a fraction among ids: it is out of every range
 FAR = 1 << 60  # further than any axis is long
-
-
-class AboutValues:
-    """Words about values that are no indices, but were checked as such: a ValueError's."""
-
-    __slots__ = ("_words",)
-
-    def __init__(self, words: Words):
-        self._words = words
-
-    def __call__(self, text: str, outside: Outside) -> str:
-        return self._words(text, outside)
 
 
 class saying:
@@ -45,22 +37,37 @@ class saying:
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         if error is not None:
-            say(error, self._words)
+            said = say(error, self._words)
+            if said is not error:
+                raise said from None
         elif self._tracer is not None:
             self._tracer.note_words(self._start, self._words)
 
 
-def say(error: BaseException, *words: Words) -> bool:
-    """Rewrite an error in these words, one after another, if it is an index out of range. One that
-    is about values is raised anew."""
-    outside = getattr(error, "outside", None)
-    if outside is None:
-        return False
-    for each in words:
-        error.args = (each(str(error), outside),)
-    if any(isinstance(each, AboutValues) for each in words):
-        raise ValueError(*error.args) from None
-    return True
+def say(error: BaseException, *words: Words) -> BaseException:
+    """An error in these words, one after another, if it is an index out of range."""
+    outside: Any = getattr(error, "outside", None)
+    for each in words if outside is not None else ():
+        made = each(str(error), outside)
+        if isinstance(made, ValueError):
+            vars(made)["outside"] = outside
+            error = made
+        else:
+            error.args = (made,)
+    return error
+
+
+def checked_by(index: NDArray, a: NDArray, words: Words) -> NDArray:
+    """a, if a 0-d index is 0, else the error that the words give, when the traced program runs. The
+    result depends on the check, so that the program makes it."""
+    device = a.device
+    holds = empty((), bool_, device)
+    with saying(words):
+        device.mod.gather(holds, full((1,), True, bool_, device), (index,))
+    everywhere = make_view(a.shape, (0,) * a.ndim, 0, bool_, device, holds._handle)
+    out = empty(a.shape, a.dtype, device)
+    device.mod.where(out, everywhere, a, a)
+    return out
 
 
 def wrong_id(outside: Outside) -> str:

@@ -12,7 +12,7 @@ from ...backend.protocol import Outside
 from ...dtype import DType, float64, int64
 from ...ndarray import functions as F, layout
 from ...ndarray.index import gather as select
-from ...ndarray.index.errors import AboutValues, saying, wrong_id
+from ...ndarray.index.errors import saying, wrong_id
 from ...tile.program import (
     Program,
     Row,
@@ -238,10 +238,10 @@ def _zero_for_probabilities(name: str, p: Any, result: Any) -> Any:
     if p.size == 0:
         return zero
 
-    def words(_: str, outside: Outside) -> str:
+    def words(_: str, outside: Outside) -> ValueError:
         code = outside.value
         value = math.nan if code < -2 * FAR else (code - math.copysign(FAR, code)) / SCALE
-        return (
+        return ValueError(
             f"[binary_cross_entropy] expected {name} from 0 to 1, got {value:.8g}"
             f"{' or beyond' * (abs(value) == MOST)}; for scores, use "
             "binary_cross_entropy_with_logits."
@@ -249,7 +249,7 @@ def _zero_for_probabilities(name: str, p: Any, result: Any) -> Any:
 
     p = p if p.ndim else F.reshape(p, (1,))
     code = F.run(code_of_wrong, p, axes=tuple(range(p.ndim)))
-    with saying(AboutValues(words)):
+    with saying(words):
         return select.take(zero, F.reshape(code, (1,)))
 
 

@@ -7,6 +7,7 @@ from .system import interpreter as _interpreter  # noqa: F401
 from typing import TYPE_CHECKING
 
 from . import config as _config, ops as ops  # Tensor, with its operators
+from .backend import native as _native_core  # noqa: F401 - with the settings of this process
 from ._native import __version__ as __version__
 from .course import paths as course_paths  # noqa: F401
 from .ops.shape.concat import tile as tile  # not the package of tile programs

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice, repeat, takewhile
 from typing import Any
@@ -16,23 +15,13 @@ from ..autograd import Tensor
 from ..dtype import dtype_of
 from ..init import tensor
 from ..ndarray.random import RandomSource
+from ..system import saved
 from .dataset import Dataset, IterableDataset, collate, permutation
+from .order import SEQUENTIAL, Array, Pass, cut
 from .sampler import RandomSampler
-from .workers import Job, Workers, in_order
+from .workers import Job, Workers, in_order, stopped
 
 __all__ = ["DataLoader"]
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass
-class _Pass:
-    """One way through a dataset: the items in their order (None: a stream), and batches given.
-
-    The order of a batch sampler is a list of batches."""
-
-    order: Array | list[Array] | None
-    position: int = 0
 
 
 class DataLoader:
@@ -40,7 +29,8 @@ class DataLoader:
 
     shuffle          draw np.random.permutation(n) at the start of each pass (the course's rule)
     generator        a needle.Generator that draws this permutation instead
-    sampler          indices to use instead: RandomSampler(n, seed), or any iterable of numbers
+    sampler          indices to use instead: RandomSampler(n, seed), or any iterable of numbers,
+                     which are taken as they are needed: it may have no end
     batch_sampler    lists of indices, one for each batch, instead of all of these
     drop_last        leave out a short last batch
     collate          make a batch from a list of items, instead of stacking them; also collate_fn
@@ -79,7 +69,7 @@ class DataLoader:
         pin_memory: bool = False,
         generator: RandomSource | None = None,
     ):
-        if not isinstance(batch_size, int) or batch_size < 1:
+        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
             raise ValueError(f"[DataLoader] expected batch_size >= 1, got {batch_size!r}.")
         if shuffle and sampler is not None:
             raise ValueError("[DataLoader] expected shuffle or a sampler, got both.")
@@ -114,66 +104,82 @@ class DataLoader:
         self.worker_init_fn = worker_init_fn
         self.pin_memory = pin_memory
         self._workers: Workers | None = None  # persistent ones
-        self._pass: _Pass | None = None  # the one that began last, or that was loaded
+        self._pass: Pass | None = None  # the one that began last, or that was loaded
         self._resume = False
 
     def __len__(self) -> int:
         if self.batch_sampler is not None:
             return len(self.batch_sampler)  # type: ignore[arg-type]
-        n = len(self.sampler) if hasattr(self.sampler, "__len__") else len(self.dataset)  # type: ignore[arg-type]
+        n = len(self.dataset if self.sampler is None else self.sampler)  # type: ignore[arg-type]
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
         is_stream = isinstance(self.dataset, IterableDataset)
         if self._pass is None or not self._resume:
-            self._pass = _Pass(None if is_stream else self._draw_order())
+            self._pass = Pass(None) if is_stream else self._begin()
         self._resume = False
         return self._run(self._pass, self._stream if is_stream else self._batches)
 
-    def _run(self, current: _Pass, batches: Callable[[_Pass], Iterator[Any]]) -> Iterator[Any]:
+    def _run(self, current: Pass, batches: Callable[[Pass], Iterator[Any]]) -> Iterator[Any]:
         for raw in batches(current):
             batch = self._to_tensors(raw)
-            current.position += 1
+            current.gave()
             yield batch
         if self._pass is current:
             self._pass = None  # between passes
 
-    def _draw_order(self) -> Array | list[Array]:
+    def _begin(self) -> Pass:
         if self.batch_sampler is not None:
-            return [np.fromiter(batch, np.int64) for batch in self.batch_sampler]
-        if self.sampler is not None:
-            return np.fromiter(self.sampler, np.int64)
-        n = len(self.dataset)
-        return permutation(n, self.generator) if self.shuffle else np.arange(n)
+            drawn = iter(self.batch_sampler)
+            return Pass(np.fromiter(batch, np.int64) for batch in drawn)
+        order: Any = self.sampler
+        if order is None:
+            n = len(self.dataset)
+            order = permutation(n, self.generator) if self.shuffle else range(n)
+        is_sequential = self.sampler is None and not self.shuffle
+        return Pass(cut(order, self.batch_size, self.drop_last), is_sequential=is_sequential)
 
-    def _batches(self, current: _Pass) -> Iterator[Any]:
-        size, order = self.batch_size, current.order
-        assert order is not None
-        if isinstance(order, list):
-            parts = order[current.position :]
-        else:
-            whole = len(order) - len(order) % size if self.drop_last else len(order)
-            parts = [order[i : i + size] for i in range(current.position * size, whole, size)]
-        dataset = self.dataset
+    def _batches(self, current: Pass) -> Iterator[Any]:
+        dataset, parts = self.dataset, current.draw()
         if self.collate is None and isinstance(dataset, Dataset) and dataset.in_two_steps:
             if not self.num_workers and not self.prefetch:
-                return map(dataset.finish, map(dataset.fetch, parts))
-            return map(dataset.finish, self._in_background(partial(self._fetch, p) for p in parts))
+                fetched: Iterator[Any] = map(self._fetch, parts)
+            else:
+                fetched = self._in_background(partial(self._fetch, p) for p in parts)
+            return map(self._finish, fetched)
         if not self.num_workers:
             return map(self._load, parts)
         return self._in_background(partial(self._load, part) for part in parts)
 
-    def _fetch(self, indices: Array, job: Job) -> Any:
-        return self.dataset.fetch(indices)
+    def _fetch(self, indices: Array, job: Job | None = None) -> Any:
+        try:
+            return self.dataset.fetch(indices)
+        except StopIteration as error:
+            raise stopped("the dataset's fetch") from error
+
+    def _finish(self, raw: Any) -> Any:
+        try:
+            return self.dataset.finish(raw)
+        except StopIteration as error:
+            raise stopped("the dataset's finish") from error
 
     def _load(self, indices: Array, job: Job | None = None) -> Any:
         """The items one by one, collated; None if the job was cancelled on the way."""
         items = []
-        for i in indices:
+        for i in map(int, indices):
             if job is not None and job.cancelled:
                 return None
-            items.append(self.dataset[int(i)])
-        return (self.collate or collate)(items)
+            try:
+                items.append(self.dataset[i])
+            except StopIteration as error:
+                raise stopped(f"dataset[{i}]") from error
+        return self._collated(items)
+
+    def _collated(self, items: list[Any]) -> Any:
+        try:
+            return (self.collate or collate)(items)
+        except StopIteration as error:
+            raise stopped("the collate function") from error
 
     def _in_background(self, calls: Iterable[Callable[[Job], Any]]) -> Iterator[Any]:
         if not self.num_workers:
@@ -185,7 +191,7 @@ class DataLoader:
             self._workers = Workers(self.num_workers, self.worker_init_fn)
         return in_order(calls, self._workers, depth, close=False)
 
-    def _stream(self, current: _Pass) -> Iterator[Any]:
+    def _stream(self, current: Pass) -> Iterator[Any]:
         source: Iterator[Any] = islice(self.dataset, current.position * self.batch_size, None)
         if self.prefetch:
             source = _read_ahead(source, Workers(1), self.prefetch * self.batch_size)
@@ -200,10 +206,10 @@ class DataLoader:
         for item in source:
             items.append(item)
             if len(items) == self.batch_size:
-                yield (self.collate or collate)(items)
+                yield self._collated(items)
                 items = []
         if items and not self.drop_last:
-            yield (self.collate or collate)(items)
+            yield self._collated(items)
 
     def _to_tensors(self, batch: Any) -> Any:
         if isinstance(batch, dict):
@@ -227,28 +233,68 @@ class DataLoader:
     def state_dict(self) -> dict[str, Any]:
         """The position of the current pass: enough to continue with the next batch.
 
-        Between passes there is no order; the next pass draws its own."""
-        current = self._pass or _Pass(None)
-        order: Any = current.order
-        if order is not None:
-            order = [part.tolist() for part in order] if isinstance(order, list) else order.tolist()
+        Between passes there is no order; the next pass draws its own. The rest of an order that a
+        sampler draws is drawn now."""
+        current = self._pass or Pass(None)
+        order: Any = None
+        if current.has_order and not current.is_sequential:
+            left = [part.tolist() for part in current.remaining()]
+            order = left if self.batch_sampler is not None else [i for part in left for i in part]
+        elif current.has_order:
+            order = SEQUENTIAL
         epoch = getattr(self.sampler, "epoch", None)  # of a RandomSampler
-        return {"order": order, "position": current.position, "epoch": epoch}
+        position = current.position
+        return {"order": order, "start": position, "position": position, "epoch": epoch}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next pass continue from a saved position, in the saved order."""
-        order: Any = state["order"]
-        if order is not None:
-            in_batches = bool(order) and not isinstance(order[0], int)
-            order = (
-                [np.asarray(part, np.int64) for part in order]
-                if in_batches
-                else np.asarray(order, np.int64)
-            )
-        self._pass = _Pass(order, int(state["position"]))
-        self._resume = order is not None or isinstance(self.dataset, IterableDataset)
-        if isinstance(self.sampler, RandomSampler) and state["epoch"] is not None:
-            self.sampler.epoch = int(state["epoch"])
+        kinds = {"order": _order, "position": saved.whole, "epoch": _epoch}
+        order, position, epoch = saved.entries("DataLoader", state, kinds)
+        (start,) = saved.entries("DataLoader", {"start": 0, **state}, {"start": saved.whole})
+        is_stream = isinstance(self.dataset, IterableDataset)
+        if isinstance(order, list) and not is_stream:
+            _check_order(order, len(self.dataset))
+        is_sequential = order == SEQUENTIAL
+        batches: Any = None
+        if is_sequential:
+            left = range(position * self.batch_size, len(self.dataset))
+            batches, start = cut(left, self.batch_size, self.drop_last), position
+        elif order is not None and order and isinstance(order[0], list):
+            batches = (np.asarray(part, np.int64) for part in order)
+        elif order is not None:
+            batches = cut(np.asarray(order, np.int64), self.batch_size, self.drop_last)
+        if batches is not None:
+            batches = islice(batches, max(position - start, 0), None)
+        self._pass = Pass(batches, position, is_sequential)
+        self._resume = batches is not None or is_stream
+        if isinstance(self.sampler, RandomSampler) and epoch is not None:
+            self.sampler.epoch = epoch
+
+
+def _order(value: Any) -> Any:
+    """a list of whole numbers, or of lists of them"""
+    if value is None or value == SEQUENTIAL:
+        return value
+    for part in saved.items(value):
+        for number in part if isinstance(part, list) else (part,):
+            saved.whole(number)
+    return value
+
+
+def _epoch(value: Any) -> int | None:
+    """a whole number >= 0"""
+    return None if value is None else saved.whole(value)
+
+
+def _check_order(order: list[Any], size: int) -> None:
+    highest = max(
+        (i for part in order for i in (part if isinstance(part, list) else (part,))), default=-1
+    )
+    if highest >= size:
+        raise ValueError(
+            f"[load_state_dict] DataLoader expected an order of its {size} items, got one with "
+            f"item {highest}; is it another dataset's?"
+        )
 
 
 def _read_ahead(source: Iterator[Any], workers: Workers, depth: int) -> Iterator[Any]:

@@ -53,9 +53,20 @@ class Job:
         if error is None:
             return value
         try:
+            if isinstance(error, StopIteration):
+                raise stopped("worker_init_fn") from error
             raise error
         finally:
             del error  # its traceback refers to this frame
+
+
+def stopped(what: str) -> RuntimeError:
+    """The error for the user's code that raised StopIteration: it would end a pass without a word,
+    after a part of the items."""
+    return RuntimeError(
+        f"[DataLoader] {what} raised StopIteration, which would end the pass too early; raise "
+        "another error, or let len(dataset) be the number of items that there are."
+    )
 
 
 class Workers:

@@ -6,9 +6,11 @@ from functools import cache
 from typing import Any
 
 from .. import _native
+from .protocol import Offers
 
 __all__ = [
     "BackendDevice", "cpu", "cpu_numpy", "cuda", "default_device", "all_devices", "device_named",
+    "host",
 ]  # fmt: skip
 
 
@@ -22,13 +24,14 @@ class DeviceUnavailable(AttributeError, RuntimeError):
 class BackendDevice(_native.DeviceBase):
     """A device: its name and the module with its kernels (None when it is not available)."""
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "offers")
 
     mod: Any  # while a function is traced, what records its calls (needle/tracing.py)
 
-    def __init__(self, name: str, mod: Any):
+    def __init__(self, name: str, mod: Any, offers: Offers | None = None):
         self.name = name
         self.mod = mod
+        self.offers = offers or Offers()  # to compiled functions
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BackendDevice) and self.name == other.name
@@ -46,7 +49,7 @@ class BackendDevice(_native.DeviceBase):
         """The course's functions first, then the kernels themselves. Names between double
         underscores are Python's questions about the device, not about the module of its kernels;
         the course has one of its own."""
-        if name in ("name", "mod"):  # not set yet: the device is being made
+        if name in ("name", "mod", "offers"):  # not set yet: the device is being made
             raise AttributeError(name)
         from . import course
 
@@ -77,9 +80,14 @@ class BackendDevice(_native.DeviceBase):
 @cache
 def cpu() -> BackendDevice:
     """The CPU through the native core."""
-    from .native import kernels
+    from .native import kernels, offers
 
-    return BackendDevice("cpu", kernels)
+    return BackendDevice("cpu", kernels, offers)
+
+
+def host() -> BackendDevice:
+    """The device whose memory other libraries share, and on which exported programs run."""
+    return cpu()
 
 
 @cache

@@ -21,7 +21,8 @@ Rules that hold for every kernel:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -74,6 +75,41 @@ class Handle(Protocol):
 
     def ptr(self) -> int:
         """The address, or any number that tells handles apart."""
+
+
+class CallSequence(Protocol):
+    """Kernel calls that are recorded once and run as one, without Python in between.
+
+    Between `start` and `stop`, the kernels that this thread calls are recorded instead of run.
+    Their operands are in placeholders: memory at a byte of a *slot*. A run is given the memory of
+    every slot; slot 0 is the arena, where intermediate values share memory."""
+
+    def __len__(self) -> int: ...
+    def placeholder(self, slot: int, byte_offset: int, size: int, dtype: Any, written: bool) -> Any:
+        """A handle that stands for memory of a slot."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def run(self, buffers: list[Any]) -> None: ...
+    def run_timed(self, buffers: list[Any]) -> list[float]:
+        """Run, and give the seconds that each call took."""
+
+    def side_by_side(self, lanes: list[list[int]]) -> None:
+        """Let these groups of calls, by their numbers, run concurrently."""
+
+
+@dataclass(frozen=True)
+class Offers:
+    """What a device offers to compiled functions beyond the kernels of `Backend`: each is there, or
+    absent. Without a sequence, calls are made one by one, and every value has memory of its own."""
+
+    sequence: Callable[[], CallSequence] | None = None  # and `run_loop` and `run_python` for it
+    concurrency: bool = False  # `CallSequence.side_by_side`
+    c_functions: bool = False  # `run_compiled`: tile programs that were built in C
+    epilogues: bool = True  # `matmul_then`, `conv_then`: a program on the blocks of a product
+    prologues: Callable[[], bool] = bool  # is `matmul_of`, a program on what it reads, a gain?
+    prepacking: bool = False  # handles count their writes (`version`), so copies can be kept
+    has_built_in: Callable[[TypedProgram], bool] = lambda _: False  # a loop of its own for it?
 
 
 class Operand(Protocol):

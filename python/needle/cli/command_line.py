@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from .._native import __version__
+from ..backend.native import kernels
 from ..train.models import IMAGE_MODELS, TEXT_MODELS
 from ..train.trainer import Diverged
 from .errors import UsageError
@@ -61,7 +61,7 @@ def number(kind: Callable[[str], Any], low: float, open_end: bool = False) -> Ca
 def parser() -> argparse.ArgumentParser:
     """All commands."""
     main_parser = OneLineParser("needle", description="Train and use neural networks with needle.")
-    main_parser.add_argument("--version", action="version", version=f"needle {__version__}")
+    main_parser.add_argument("--version", action="version", version=f"needle {kernels.__version__}")
     commands = main_parser.add_subparsers(dest="command", metavar="COMMAND")
     _add_train(commands)
     _add_use(commands)

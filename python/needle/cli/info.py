@@ -7,8 +7,8 @@ import platform
 from argparse import Namespace
 from typing import Any
 
-from .. import _native
 from ..backend import all_devices
+from ..backend.native import kernels
 from ..nn.summary import summary
 from ..train.models import IMAGE_MODELS
 from .errors import UsageError
@@ -27,14 +27,14 @@ def run_info(options: Namespace) -> int:
     """The command; its exit code."""
     devices = [device.name for device in all_devices() if device.enabled()]
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    memory = _native.memory_stats()
+    memory = kernels.memory_stats()
     lines = {
-        "needle": _native.__version__,
+        "needle": kernels.__version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "devices": ", ".join(devices),
-        "instruction sets": f"{', '.join(_native.instruction_sets())} "
-        f"(in use: {_native.instruction_set()})",
-        "threads": str(_native.get_num_threads()),
+        "instruction sets": f"{', '.join(kernels.instruction_sets())} "
+        f"(in use: {kernels.instruction_set()})",
+        "threads": str(kernels.get_num_threads()),
         "memory": f"{installed / 2**30:.1f} GiB in this machine",
         "buffers": ", ".join(f"{name} {size:,} bytes" for name, size in memory.items()),
     }

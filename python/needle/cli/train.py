@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .._native import set_num_threads
 from ..backend import device_named
+from ..backend.native import kernels
 from ..optim import AdamW, LambdaLR
 from ..system.writing import write_whole
 from ..train.progress import describe, duration
@@ -135,7 +135,7 @@ def run_train(options: Namespace) -> int:
     """The command; its exit code."""
     run, settings = (resumed if options.resume else started)(options)
     if options.threads:
-        set_num_threads(options.threads)
+        kernels.set_num_threads(options.threads)
     task = load_task(settings.dataset, settings.data, settings.model, settings.block)
     trainer = make_trainer(run, settings, task)
     if not options.resume:

@@ -18,10 +18,10 @@ import numpy as np
 from .. import _native
 from ..backend import (
     BackendDevice,
-    cpu,
     cpu_numpy,
     default_device,
     device_named,
+    host,
     reference as numpy_kernels,
 )
 from ..dtype import DType, Scalar as Scalar, bfloat16, dtype_of, float32
@@ -174,7 +174,7 @@ class NDArray(_native.ArrayBase):
         if self.dtype is bfloat16:
             raise BufferError("[buffer] bfloat16 has no buffer format; convert to float32 first")
         handle = view_of(self._handle.array)._handle
-        return make_view(self.shape, self.strides, self.offset, self.dtype, cpu(), handle)
+        return make_view(self.shape, self.strides, self.offset, self.dtype, host(), handle)
 
     def __dlpack__(self, **options: Any) -> Any:
         if self.device == cpu_numpy():
@@ -459,13 +459,13 @@ def from_numpy(
 
 
 def view_of(source: Any) -> NDArray:
-    """An array on cpu() around the memory of an object with `__dlpack__`."""
+    """An array on the host around the memory of an object with `__dlpack__`."""
     try:
         capsule = source.__dlpack__(max_version=(1, 0))  # read-only memory needs version 1
     except TypeError:
         capsule = source.__dlpack__()
     handle, shape, strides, name = _native.from_dlpack(capsule)
-    return make_view(shape, strides, 0, dtype_of(name), cpu(), handle)
+    return make_view(shape, strides, 0, dtype_of(name), host(), handle)
 
 
 def from_device(a: NDArray) -> np.ndarray[Any, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import cpu
+from ...backend import host
 from ...backend.c_function import C_WORDS, INCLUDES
 from ...dtype import DType
 from ...ndarray.array import NDArray, from_device
@@ -72,7 +72,7 @@ def _in_c_order(graph: Graph) -> Graph:
     for result in graph.results:
         if not result.is_compact():
             out = whole(graph.new_value(result.size, result.dtype), result.shape)
-            nodes.append(Node("copy", (out, result), (out,), cpu()))
+            nodes.append(Node("copy", (out, result), (out,), host()))
             result = out
         results.append(result)
     return graph.with_nodes(nodes, results)

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ... import config
-from ..._native import Sequence
 from ...backend import c_build
+from ...backend.protocol import CallSequence
 from ..ir.graph import RUN_KERNELS, Node
 from ..memory.plan import Plan
 from .source import elements_header, render
@@ -29,14 +29,18 @@ TRIALS = 5  # timed calls, of which the fastest counts
 MARGIN = 0.97  # of the time of a tile program; a built kernel that takes more is not used
 
 
-class Recorded(Sequence):
-    """The calls of a plan, recorded. `nodes` has the node of each call, `bodies` the bodies of
-    loops, by the id of the node."""
+class Recorded:
+    """The calls of a plan as a sequence of their device. `nodes` has the node of each call,
+    `bodies` the bodies of loops, by the id of the node."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, sequence: CallSequence) -> None:
+        self.sequence = sequence
+        self.run, self.run_timed = sequence.run, sequence.run_timed
         self.nodes: list[Node] = []
         self.bodies: dict[int, Recorded] = {}
+
+    def __len__(self) -> int:
+        return len(self.sequence)
 
     def node_at(self, path: tuple[int, ...]) -> Node:
         """The node of a call, by its number; further numbers lead into the bodies of loops."""
@@ -140,17 +144,20 @@ def _kind(node: Node) -> tuple[Any, ...]:
 
 
 class Tiered:
-    """The calls of a plan as a native sequence, which may be upgraded while it is in use."""
+    """The calls of a plan as a sequence, which may be upgraded while it is in use."""
 
     def __init__(self, plan: Plan, record: Callable[[Plan, dict[int, Built]], Recorded]):
         self.plan = plan
         self.record = record
         self.built: dict[int, Built] = {}  # by id of the node: what is swapped in
-        if config.JIT == "native":
+        device = plan.device
+        can_build = device is not None and device.offers.c_functions
+        if config.JIT == "native" and can_build:
             self.built = build(plan.nodes)
         self.sequence = record(plan, self.built)
         has_programs = any(node.kernel in RUN_KERNELS for node in plan.nodes)
-        self.upgrade = Upgrade(self) if config.JIT == "auto" and has_programs else None
+        is_upgraded = config.JIT == "auto" and has_programs and can_build
+        self.upgrade = Upgrade(self) if is_upgraded else None
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -207,7 +214,7 @@ class Trial:
         self._calls = calls
         self._times: dict[str, list[list[float]]] = {"tile": [], "built": []}
         self._candidates: dict[int, Built] = {}  # by id of the node
-        self._sequence: Sequence | None = None  # with all candidates
+        self._sequence: Recorded | None = None  # with all candidates
         self._thread: threading.Thread | None = None
 
     def run(self, buffers: list[Any]) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...backend import cpu
 from ...dtype import uint8
 from ...ndarray.array import NDArray, make_view
 from ..ir.graph import CONSTANT, FlatValue, Graph, Node, Operand, whole
@@ -21,7 +20,7 @@ from ..memory.plan import ARENA, Plan
 from ..memory.planner import plan_memory
 
 LOOP = "loop"
-FIXED, READS, WRITES = 0, 1, 2  # how a slot finds its memory; see run_loop in _native.pyi
+FIXED, READS, WRITES = 0, 1, 2  # how a slot finds its memory; as in a device's run_loop
 
 Pass = Callable[[Graph], Graph]
 
@@ -90,7 +89,7 @@ def _planned(graph: Graph, node: Node) -> Node:
 
 
 def launch(node: Node, sequence: Any, array: Callable[[Operand], Any]) -> None:
-    """Make the call on the CPU; `array` gives the array of an operand."""
+    """Make the call on a device with sequences; `array` gives the array of an operand."""
     loop, fixed, inits, xs, rings, ys, arena = node.args
     outs, ins = (*rings, *ys, arena), (*fixed, *inits, *xs)
     number = {id(x): k for k, x in enumerate((*outs, *ins))}
@@ -112,7 +111,7 @@ def launch(node: Node, sequence: Any, array: Callable[[Operand], Any]) -> None:
     for k, (result, slot, out) in enumerate(results):
         put(slot, -1, out, result.value.nbytes, WRITES if k < len(rings) else FIXED)
     arrays = tuple(map(array, outs)), tuple(map(array, ins))
-    cpu().mod.run_loop(sequence, loop.steps, loop.reverse, tuple(places), *arrays)
+    node.device.mod.run_loop(sequence, loop.steps, loop.reverse, tuple(places), *arrays)
 
 
 def interpret(

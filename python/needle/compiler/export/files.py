@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ... import config
-from ..._native import empty as empty_buffer
 from ...autograd import Tensor, TensorTuple
-from ...backend import cpu
+from ...backend import host
 from ...dtype import dtype_of
 from ...io import formats, safetensors
 from ...ndarray.array import make_view
@@ -118,9 +117,10 @@ def _memory(program: Program) -> dict[FlatValue, Any]:
     known = program.binding.known
     for state, group in zip(program.trace.states, known.groups, strict=True):
         found[state.value] = known.array(group[0])._handle
-    found |= {v: panels_of(weights, found[weights.value]) for v, weights in program.panels.items()}
+    for value, weights in program.panels.items():
+        found[value] = panels_of(weights, host(), found[weights.value])
     return {
-        value: Tensor.make_const(make_view((value.size,), (1,), 0, value.dtype, cpu(), handle))
+        value: Tensor.make_const(make_view((value.size,), (1,), 0, value.dtype, host(), handle))
         for value, handle in found.items()
     }
 
@@ -184,7 +184,7 @@ class Exported:
                 slot = self._plan.slots[value]
                 self._template[slot] = tensor.realize_cached_data()._handle
         self._outputs = [
-            Output(RESULT, int(o["at"]), r, cpu(), o["tensor"])
+            Output(RESULT, int(o["at"]), r, host(), o["tensor"])
             for o, r in zip(document["gives"], self._plan.results, strict=True)
         ]
         self._result = _unnest(document["result"])
@@ -200,15 +200,15 @@ class Exported:
                 f"[load_exported] expected arguments {_words(self.arguments)}, got {_words(given)}."
             )
         buffers = self._template.copy()
-        buffers[ARENA] = empty_buffer(self._plan.arena_bytes, "uint8")
+        buffers[ARENA] = self._plan.new_arena()
         for slot, array in zip(self._slots, Call(args, kwargs, apart=True).arrays, strict=True):
             if slot is not None:
                 buffers[slot] = array._handle
         made: dict[int, Any] = {}
         for output, slot in zip(self._outputs, self._plan.result_slots, strict=True):
             x = output.operand
-            buffers[slot] = cpu().mod.empty(x.value.size, x.dtype)
-            made[output.target] = as_result(x.array(cpu(), buffers[slot]), output)
+            buffers[slot] = host().mod.empty(x.value.size, x.dtype)
+            made[output.target] = as_result(x.array(host(), buffers[slot]), output)
         self._calls.run(buffers)
         places = itertools.count()
         return map_leaves(lambda leaf: made.get(next(places), leaf), self._result)

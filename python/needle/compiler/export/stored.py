@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...backend import cpu
+from ...backend import host
 from ...dtype import DType, dtype_of, uint8
 from ...tile.ir import Instruction, Program, TypedProgram, encode, is_store
 from ..control.loops import LOOP, Loop
@@ -66,8 +66,8 @@ class Writer:
         }
 
     def _node(self, node: Node) -> Json:
-        if node.device is not cpu():
-            raise NotStored(f"[export] {node.kernel} runs on {node.device}; expected cpu().")
+        if node.device is not host():
+            raise NotStored(f"[export] {node.kernel} runs on {node.device}; expected {host()}.")
         if node.kernel not in ALLOWED or _is_random(node):
             place = f", at {node.source}" if node.source else ""
             fix = REMEDIES.get(node.kernel, "inference only: model.eval(), and no random numbers")
@@ -177,7 +177,7 @@ def _read(json: Json) -> tuple[Graph, list[FlatValue]]:
         if call["kernel"] == LOOP:  # the last operand is the body's memory, as planned now
             arena = whole(graph.new_value(max(args[0].plan.arena_bytes, 1), uint8))
             outs, args = (*outs[:-1], arena), (*args[:-1], arena)
-        graph.nodes.append(Node(call["kernel"], args, outs, cpu(), formers))
+        graph.nodes.append(Node(call["kernel"], args, outs, host(), formers))
     graph.results = [operand(r) for r in json["results"]]
     return graph, values[: json["given"]]
 

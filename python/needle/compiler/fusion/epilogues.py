@@ -72,7 +72,7 @@ def epilogues(graph: Graph) -> Graph:
 
 def _is_plain_product(node: Node) -> bool:
     """Is it a float32 product or convolution whose result is new, whole and in C order?"""
-    if node.kernel not in ("matmul", "conv") or node.continues:
+    if node.kernel not in ("matmul", "conv") or node.continues or not node.device.offers.epilogues:
         return False
     out = node.outs[0]
     is_tiled = node.kernel == "conv" or (len(out.shape) == 2 and min(out.shape) >= FEWEST_ROWS)

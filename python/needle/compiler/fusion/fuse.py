@@ -18,7 +18,6 @@ from collections.abc import Collection, Iterable
 from operator import itemgetter
 from typing import Any
 
-from ... import _native
 from ...ndarray.layout import Shape, broadcast_shapes
 from ...tile.ir import COLUMN, FULL, ROW, SCALAR
 from ...tile.program import Builder, Program, ProgramError, Symbol
@@ -239,8 +238,10 @@ class Fusion:
 
 
 def is_frozen(node: Node) -> bool:
-    """Does the native core have this call's program, over rows, as one loop?"""
-    return node.kernel == "run" and node.args[3] > 0 and _native.is_frozen(node.args[0])
+    """Does the device have this call's program, over rows, as a loop of its own?"""
+    return (
+        node.kernel == "run" and node.args[3] > 0 and node.device.offers.has_built_in(node.args[0])
+    )
 
 
 def _operand(entry: Access, steps: Shape, space: Shape, kind: str, outer: int) -> Operand:

@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from typing import Any, NamedTuple
 
-from ..._native import instruction_set
 from ...dtype import float32
 from ...ndarray.layout import broadcast_shapes
 from ...tile.ir import FULL
@@ -75,11 +74,7 @@ def widened(x: Symbol) -> Symbol:
 
 
 def prologues(graph: Graph) -> Graph:
-    """Join programs with the products that are the only readers of their results.
-
-    Not if products run on AMX, whose tiles read a factor from memory."""
-    if instruction_set().endswith("amx"):
-        return graph
+    """Join programs with the products that are the only readers of their results."""
     places = {id(node): number for number, node in enumerate(graph.nodes)}
     readers = Counter(value for node in graph.nodes for value in node.reads())
     readers.update(result.value for result in graph.results)
@@ -89,7 +84,9 @@ def prologues(graph: Graph) -> Graph:
     gone: set[int] = set()
     for node in graph.nodes:
         product = _product(node)
-        if product is None or readers[product.a.value] != 1 or product.a.value not in makers:
+        if product is None or not node.device.offers.prologues():
+            continue
+        if readers[product.a.value] != 1 or product.a.value not in makers:
             continue
         fusion = fusion or Fusion(graph)
         maker = makers[product.a.value]

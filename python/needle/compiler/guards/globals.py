@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ..._native import same_names
+from ...backend.fast_paths import same_names
 from ...facts import PLAIN, Noted, change
 from ...system.user_code import PACKAGE
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..._native import changed_places
+from ...backend.fast_paths import changed_places
 from ...ndarray.array import NDArray
 from ...ndarray.versions import meets_any
 from ..trace.state import data_of, layout_of

@@ -12,8 +12,11 @@ of reads and writes inside one piece is the graph's (`ir/effects.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
+from ...backend import BackendDevice
+from ...dtype import uint8
 from ...ndarray.layout import effective_strides
 from ..fusion.fusible import writes_at_the_end
 from ..ir.graph import RUN_KERNELS, FlatValue, Graph, GraphError, Node, Operand
@@ -56,6 +59,18 @@ class Plan:
     arena_bytes: int = 0
     # For each root in the arena, the positions of the first and the last call that use it.
     lifetimes: dict[FlatValue, tuple[int, int]] = field(default_factory=dict)
+
+    @cached_property
+    def device(self) -> BackendDevice | None:
+        """The device of all calls; None if there are several, or none."""
+        devices = {node.device for node in self.nodes}
+        return devices.pop() if len(devices) == 1 else None
+
+    def new_arena(self) -> Any:
+        """Memory for the values in the arena; None if their device has no sequences."""
+        if self.device is None or self.device.offers.sequence is None:
+            return None
+        return self.device.mod.empty(self.arena_bytes, uint8)
 
     @property
     def num_slots(self) -> int:

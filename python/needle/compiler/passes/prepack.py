@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ...backend import cpu
+from ...backend import BackendDevice
 from ...dtype import float32
 from ...ndarray.array import compact_view, make_view
 from ..ir.graph import CONSTANT, FlatValue, Graph, Node, Operand, whole
@@ -57,7 +57,7 @@ def panels(graph: Graph, fixed: dict[FlatValue, Any]) -> tuple[Graph, dict[FlatV
 
 def _gains(node: Node) -> bool:
     """Is it a product of float32 matrices, of a size that gains (see above)?"""
-    if node.kernel != "matmul" or node.device is not cpu() or node.continues:
+    if node.kernel != "matmul" or not node.device.offers.prepacking or node.continues:
         return False
     out, a, weights = node.args
     if len(out.shape) != 2 or not out.is_compact() or {x.dtype for x in node.args} != {float32}:
@@ -73,8 +73,8 @@ def _is_private(memory: Any) -> bool:
     return memory is not None and memory.version == memory.version
 
 
-def panels_of(weights: Operand, memory: Any) -> Any:
-    """The memory of the panels of weights that lie in `memory`."""
+def panels_of(weights: Operand, device: BackendDevice, memory: Any) -> Any:
+    """The memory of the panels of weights that lie in `memory` of a device."""
     place = (weights.shape, weights.strides, weights.offset)
     known = _kept.setdefault(memory, {})
     version = memory.version  # read before the copy: a write during the copy changes it
@@ -82,9 +82,9 @@ def panels_of(weights: Operand, memory: Any) -> Any:
     if made_at != version:
         (k, n), (row, column) = weights.shape, weights.strides
         shape, steps = (n // WIDTH, k, WIDTH), (WIDTH * column, row, column)
-        panels = cpu().mod.empty(weights.size, float32)
-        target = compact_view(shape, float32, cpu(), panels)
-        source = make_view(shape, steps, weights.offset, float32, cpu(), memory)
-        cpu().mod.copy(target, source)
+        panels = device.mod.empty(weights.size, float32)
+        target = compact_view(shape, float32, device, panels)
+        source = make_view(shape, steps, weights.offset, float32, device, memory)
+        device.mod.copy(target, source)
         known[place] = (version, panels)
     return panels

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from ... import autograd
-from ..._native import empty as empty_buffer, note_replaced, take_gradients, take_memory
 from ...autograd import Tensor, TensorOp, TensorTuple
+from ...backend.fast_paths import note_replaced, take_gradients, take_memory
 from ...dtype import int64
 from ...ndarray.array import NDArray
 from ...ndarray.index.gather import has_overlap
@@ -121,12 +121,17 @@ class Binding:
         self.numpy_state: Any = None  # of NumPy's generator before the last call
         self.counter_slot = None if trace.counters is None else slots.get(trace.counters)
 
+    def _panels(self, weights: Operand, i: int) -> Any:
+        """The memory of the panels of weights that are in a tensor that the program knows."""
+        array = self.known.array(i)
+        return panels_of(weights, array.device, array._handle)
+
     def buffers(self, arguments: list[NDArray]) -> list[Any]:
         """The memory of every slot but those of state and results."""
         buffers = self.template.copy()
         for panel_slot, weights, i in self.panel_slots:
-            buffers[panel_slot] = panels_of(weights, self.known.array(i)._handle)
-        buffers[ARENA] = empty_buffer(self.plan.arena_bytes, "uint8")
+            buffers[panel_slot] = self._panels(weights, i)
+        buffers[ARENA] = self.plan.new_arena()
         for slot, array in zip(self.argument_slots, arguments, strict=True):
             if slot is not None:
                 buffers[slot] = array._handle

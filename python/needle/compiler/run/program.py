@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import facts
-from ...backend import cpu
 from ...ndarray import random
 from ...ndarray.array import NDArray
 from ...ndarray.layout import effective_strides
@@ -180,15 +179,18 @@ def _home(output: Output) -> Home | None:
 
 
 def compile_calls(plan: Plan) -> Any:
-    """A native sequence if every call is on cpu(), else a loop over the devices' kernels."""
-    if all(node.device is cpu() for node in plan.nodes):
-        return Tiered(plan, native_sequence)
+    """A sequence of the device that all calls are on, if it has them, else a loop over kernels."""
+    if plan.device is not None and plan.device.offers.sequence is not None:
+        return Tiered(plan, recorded)
     return Interpreted(plan)
 
 
-def native_sequence(plan: Plan, built: dict[int, Built]) -> Recorded:
-    """The calls of a plan, recorded; `built` has the nodes that run as C, by id."""
-    sequence = Recorded()
+def recorded(plan: Plan, built: dict[int, Built]) -> Recorded:
+    """The calls of a plan as a sequence; `built` has the nodes that run as C, by id."""
+    device = plan.device
+    assert device is not None and device.offers.sequence is not None
+    made = Recorded(device.offers.sequence())
+    sequence = made.sequence
     written = {plan.places[out.value].slot for node in plan.nodes for out in node.outs}
     for slot in range(plan.num_slots):
         sequence.placeholder(slot, 0, 0, "uint8", slot in written)
@@ -198,13 +200,12 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Recorded:
         handle = stand_ins.get(x.value)
         if handle is None:
             slot, offset = plan.places[x.value]
-            dtype, is_written = x.dtype, slot in written
-            handle = sequence.placeholder(slot, offset, x.value.size, dtype, is_written)
+            handle = sequence.placeholder(slot, offset, x.value.size, x.dtype, slot in written)
             stand_ins[x.value] = handle
-        return x.array(cpu(), handle)
+        return x.array(device, handle)
 
-    bodies = sequence.bodies = {
-        id(node): native_sequence(loop.plan, {})
+    made.bodies = {
+        id(node): recorded(loop.plan, {})
         for node in plan.nodes
         if (loop := loops.loop_of(node)) is not None
     }
@@ -212,24 +213,25 @@ def native_sequence(plan: Plan, built: dict[int, Built]) -> Recorded:
     try:
         for node in plan.nodes:
             if id(node) in built:
-                built[id(node)].launch(cpu().mod, array)
-            elif id(node) in bodies:
-                loops.launch(node, bodies[id(node)], array)
+                built[id(node)].launch(device.mod, array)
+            elif id(node) in made.bodies:
+                loops.launch(node, made.bodies[id(node)].sequence, array)
             elif node.kernel == breaks.PYTHON:
                 breaks.launch(node, array)
             else:
-                getattr(cpu().mod, node.kernel)(*map_operands(node.args, array))
-            sequence.nodes += [node] * (len(sequence) - len(sequence.nodes))
+                getattr(device.mod, node.kernel)(*map_operands(node.args, array))
+            made.nodes += [node] * (len(sequence) - len(made.nodes))
     finally:
         sequence.stop()
-    if sequence.nodes == plan.nodes:
+    if device.offers.concurrency and made.nodes == plan.nodes:
         for lanes in sections(plan):
             sequence.side_by_side(lanes)
-    return sequence
+    return made
 
 
 class Interpreted:
-    """The interface of a Sequence for any devices; every value gets memory of its own."""
+    """The interface of `Tiered` for devices without sequences, and for several devices: calls one
+    by one, and every value in memory of its own."""
 
     def __init__(self, plan: Plan):
         self.plan = plan

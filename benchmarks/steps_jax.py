@@ -102,32 +102,59 @@ def conv(p: dict[str, Any], x: Any, stride: int) -> Any:
     return y + p["b"] if "b" in p else y
 
 
-def resnet9() -> Network:
+RESNET9 = [(3, 16, 7, 4), (16, 32, 3, 2), (32, 32, 3, 1), (32, 32, 3, 1), (32, 64, 3, 2),
+           (64, 128, 3, 2), (128, 128, 3, 1), (128, 128, 3, 1)]  # fmt: skip
+
+
+def resnet9_weights() -> tuple[Params, Statistics]:
     draw = Draw()
-    shapes = [(3, 16, 7, 4), (16, 32, 3, 2), (32, 32, 3, 1), (32, 32, 3, 1), (32, 64, 3, 2),
-              (64, 128, 3, 2), (128, 128, 3, 1), (128, 128, 3, 1)]  # fmt: skip
     convs = [
         {"conv": {"w": draw(k, k, i, o), "b": jnp.zeros(o)}, "norm": draw.norm(o)}
-        for i, o, k, _ in shapes
+        for i, o, k, _ in RESNET9
     ]
     params = {"convs": convs, "head": [draw.linear(128, 128), draw.linear(128, 10)]}
+    return params, start(*(o for _, o, _, _ in RESNET9))
+
+
+def resnet9_logits(p: Params, norm: Callable[[int, Any], Any], x: Any) -> Any:
+    """norm(i, x) normalises what convolution i gives; called in order."""
+
+    def layer(i: int, x: Any) -> Any:
+        return jax.nn.relu(norm(i, conv(p["convs"][i]["conv"], x, RESNET9[i][3])))
+
+    x = layer(1, layer(0, x))
+    x = x + layer(3, layer(2, x))
+    x = layer(5, layer(4, x))
+    x = (x + layer(7, layer(6, x))).reshape(x.shape[0], -1)
+    return linear(p["head"][1], jax.nn.relu(linear(p["head"][0], x)))
+
+
+def resnet9() -> Network:
+    params, running = resnet9_weights()
 
     def loss(p: Params, running: Statistics, key: Any, x: Any, y: Any) -> Any:
         new: Statistics = []
 
-        def layer(i: int, x: Any) -> Any:
-            c = p["convs"][i]
-            return jax.nn.relu(
-                batch_norm(c["norm"], running, new, conv(c["conv"], x, shapes[i][3]))
-            )
+        def norm(i: int, x: Any) -> Any:
+            return batch_norm(p["convs"][i]["norm"], running, new, x)
 
-        x = layer(1, layer(0, x))
-        x = x + layer(3, layer(2, x))
-        x = layer(5, layer(4, x))
-        x = (x + layer(7, layer(6, x))).reshape(x.shape[0], -1)
-        return cross_entropy(linear(p["head"][1], jax.nn.relu(linear(p["head"][0], x))), y), new
+        return cross_entropy(resnet9_logits(p, norm, x), y), new
 
-    return params, start(*(o for _, o, _, _ in shapes)), loss
+    return params, running, loss
+
+
+def resnet9_inference() -> tuple[Params, Callable[[Params, Any], Any]]:
+    """Weights, and the logits of a batch by running statistics."""
+    params, running = resnet9_weights()
+
+    def infer(p: Params, x: Any) -> Any:
+        def norm(i: int, x: Any) -> Any:
+            (mean, var), weights = p[1][i], p[0]["convs"][i]["norm"]
+            return (x - mean) * lax.rsqrt(var + 1e-5) * weights["w"] + weights["b"]
+
+        return resnet9_logits(p[0], norm, x)
+
+    return (params, running), infer
 
 
 def resnet18() -> Network:

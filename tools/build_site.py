@@ -62,7 +62,7 @@ def link_target(target: str) -> str:
     """A link between Markdown files as one between pages; other files keep their path."""
     path, hash_sign, section = target.partition("#")
     names = {Path(p).name: page_name(p) for p in PAGES}
-    return names.get(Path(path).name, path) + hash_sign + section
+    return names.get(Path(path).name, path.removeprefix("docs/")) + hash_sign + section
 
 
 def render(text: str) -> str:

@@ -15,11 +15,19 @@ NATIVE_TESTS := tests/parity tests/native
 THREAD_TESTS := tests/native/test_threads.py tests/parity/test_threads_equal.py \
   tests/compile/test_lanes.py
 NUMPY_TESTS := tests/ops/test_forward.py tests/ops/test_gradient.py::test_gradient
+# For make check: the quickest tests of each room, without those that take seconds each.
+QUICK_TESTS := tests/unit tests/contract tests/autograd tests/ndarray/test_ndarray.py \
+  tests/ops/test_coverage.py tests/ops/test_forward.py tests/ops/test_gradient.py \
+  tests/ops/test_errors.py tests/compile/test_jit.py tests/compile/test_passes.py \
+  tests/compile/test_fuse.py tests/nn/test_module.py tests/nn/test_container.py \
+  tests/optim/test_course.py tests/io/test_saving.py tests/train/test_trainer.py tests/docs
+NOT_QUICK := over_numpy or deep_chain or memory_flat or memory_is_flat or number_of_tensors \
+  or live_tensors or as_in_torch or retracing_often
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help train test lint format bench docs wheel clean
+.PHONY: help train test check lint format bench docs wheel clean
 .PHONY: asan parity-wide tsan selftest selftest-wide selftest-aarch64
 
 help: ## this list
@@ -33,6 +41,9 @@ test: $(VENV)/installed $(VENV)/with-test ## all tests, after those of each inst
 	do echo "NEEDLE_CPU=$$isa" && NEEDLE_CPU=$$isa $(PYTEST) $(NATIVE_TESTS) || exit 1; done
 	@echo NEEDLE_BACKEND=np && NEEDLE_BACKEND=np $(PYTEST) $(NUMPY_TESTS)
 	@echo "all tests, best instruction set" && $(PYTEST)
+
+check: lint ## the linters and the quick tests: a minute on two cores
+	$(PYTEST) -k "not ($(NOT_QUICK))" $(QUICK_TESTS)
 
 lint: $(VENV)/installed $(VENV)/with-test $(VENV)/with-lint ## ruff, clang-format and mypy
 	$(PY) -m ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import subprocess
 import sys
 import tomllib
@@ -96,3 +97,21 @@ def test_a_python_without_the_global_lock_is_refused() -> None:
     assert "[needle] expected Python's global lock" in refused and "PYTHON_GIL=1" in refused
     assert refused.endswith(" False\n")
     assert run(code.format(True)).stdout == ""
+
+
+NAMED = r"(?:`|^ +|^|: )make ([a-z][\w-]*)(?=`| PYTHON| +#|$)"  # in a line of its own, or in code
+
+
+def test_make_targets_that_are_named_exist() -> None:
+    """In the pages, in the workflow and in the hooks of commits."""
+    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.M))
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    others = [ROOT / ".github" / "workflows" / "test.yml", ROOT / ".pre-commit-config.yaml"]
+    named: set[str] = set()
+    for path in (*pages, *others, ROOT / ".ci" / "run"):
+        found = re.findall(
+            r"(?:`|^ +|^|: )make ([a-z][\w-]*)(?=`| PYTHON| +#|$)", path.read_text(), re.M
+        )
+        assert found or path in pages, path
+        named |= set(found)
+    assert named - targets == set() and {"check", "test", "lint", "wheel"} <= named

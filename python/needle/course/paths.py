@@ -2,13 +2,14 @@
 
 PyTorch's `utils.data` is such a path, too.
 
-Files here carry no folder prefix. A finder, asked only for modules that no file provides, answers
-the course's paths with the module that has their contents.
+Files here carry no folder prefix. A finder answers the course's paths with the module that has
+their contents.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
@@ -46,19 +47,29 @@ PATHS = {
 }
 
 
-class _CoursePaths:
-    """Finds a course path, and loads it by naming the module that is there already."""
+# Of PyTorch, where a path there is another one here.
+PATHS |= {
+    "utils.data.dataloader": "data.loader",
+    "nn.parameter": "nn.module",
+    "nn.modules": "nn",
+    "nn.modules.batchnorm": "nn.norm",
+    "nn.modules.normalization": "nn.norm",
+    "nn.modules.pooling": "nn.pool",
+    "nn.modules.rnn": "nn.sequence.recurrent",
+    "nn.modules.sparse": "nn.embedding",
+    "nn.modules.transformer": "nn.sequence.transformer",
+}
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        package, _, rest = fullname.partition(".")
-        if package != PACKAGE or rest not in PATHS:
-            return None
-        return ModuleSpec(fullname, self)  # type: ignore[arg-type]
+
+class _Alias:
+    """Loads a path by naming the module that is there already under another name."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._own_spec: ModuleSpec | None = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = importlib.import_module(f"{PACKAGE}.{PATHS[spec.name.partition('.')[2]]}")
+        module = importlib.import_module(self._name)
         self._own_spec = module.__spec__
         return module
 
@@ -66,5 +77,29 @@ class _CoursePaths:
         module.__spec__ = self._own_spec  # the import system has set the alias's
 
 
-if not any(isinstance(finder, _CoursePaths) for finder in sys.meta_path):
-    sys.meta_path.append(_CoursePaths())
+class _Aliases:
+    """Finds paths that are other names of modules here: those of PATHS, what lies below them, and
+    all paths of a name that stands for this package, as after `sys.modules["torch"] = needle`.
+
+    Without it, Python would find the files below such a name, and run them once more as modules of
+    that name: classes twice, whose instances are strangers to each other."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package, _, rest = fullname.partition(".")
+        this = sys.modules.get(PACKAGE)
+        if not rest or this is None or sys.modules.get(package) is not this:
+            return None
+        name = f"{PACKAGE}.{PATHS.get(rest, rest)}"
+        if name == fullname:
+            parent, _, child = fullname.rpartition(".")
+            own = getattr(sys.modules.get(parent), "__spec__", None)
+            name = fullname if own is None else f"{own.name}.{child}"
+        if name == fullname or importlib.util.find_spec(name) is None:
+            return None
+        return ModuleSpec(fullname, _Alias(name))  # type: ignore[arg-type]
+
+
+if not any(isinstance(finder, _Aliases) for finder in sys.meta_path):
+    sys.meta_path.insert(0, _Aliases())  # before the finder of files

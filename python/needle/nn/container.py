@@ -1,209 +1,281 @@
-"""Modules that hold modules."""
+"""Modules that hold modules.
+
+What a container holds is one tuple, with a name for each. Every way to change it (by item, by
+attribute, `add_module`) makes a new tuple: what is registered is what runs, in that order, and a
+compiled function notices."""
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, ClassVar, Self
 
 from ..autograd import Tensor
-from .module import Module, Parameter, named_leaves
+from .module import Module, Parameter, check_name, named_leaves
 
 __all__ = ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "Residual"]
 
 
-class _Container(Module):
-    """Modules under names of their own, among other attributes that a subclass may set.
-
-    A name is an attribute, too: `getattr(chain, "0")` is a module, and setting it replaces it."""
-
-    held: ClassVar[str]  # the attribute that holds them
-
-    def _held_items(self) -> Iterable[tuple[str, Any]]:
-        return ((str(i), m) for i, m in enumerate(getattr(self, self.held)))
-
-    def _hold(self, named: Mapping[str, Any]) -> None:
-        """Hold these from now on: as a new object, as a compiled function notices attributes."""
-        raise TypeError(f"[{type(self).__name__}] has no way to hold {list(named)}.")
-
-    def __getattr__(self, name: str) -> Any:
-        held = dict(self._held_items()) if self.held in self.__dict__ else {}
-        if name not in held:
-            raise AttributeError(f"{type(self).__name__} has no module or attribute {name!r}")
-        return held[name]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        held = dict(self._held_items()) if self.held in self.__dict__ else {}
-        if name in held and not hasattr(type(self), name):
-            self._hold({**held, name: value})
-        else:
-            super().__setattr__(name, value)
-
-    def _named_items(self) -> Iterator[tuple[str, Any]]:
-        for name, value in self.__dict__.items():
-            for key, item in self._held_items() if name == self.held else ((name, value),):
-                yield from named_leaves(key, item)
-
-
 class Modules(tuple[Any, ...]):
-    """The tuple of a Sequential's modules; called, as in PyTorch, these and all below them."""
+    """What a container holds, in order; called, as in PyTorch, these and all modules below them."""
 
-    names: tuple[str, ...] | None = None  # if they are not 0, 1, ...
+    names: tuple[str, ...]
+
+    def __new__(cls, items: Iterable[Any] = (), names: Iterable[str] | None = None) -> Self:
+        self = super().__new__(cls, items)
+        self.names = tuple(map(str, range(len(self))) if names is None else names)
+        return self
 
     def __call__(self) -> list[Module]:
         return ModuleList(m for m in self if isinstance(m, Module)).modules()[1:]
 
 
-class Sequential(_Container):
-    """One after the other; `.modules` is the tuple of them.
+class _Container(Module):
+    """Modules under names of their own, among other attributes that a subclass may set.
 
-    Children are named 0, 1, ..., or as in an OrderedDict: `Sequential(OrderedDict(fc=...))`."""
+    A name is an attribute, too: `getattr(chain, "0")` is a module, and setting it replaces it. A
+    module that is set under another name comes last."""
 
-    held = "modules"
-    modules: Modules
+    held: ClassVar[str] = "_items"  # the attribute that holds them
+    holds: ClassVar[type] = Module  # what an attribute must be to be held
+    _items = Modules()
 
-    def __init__(self, *modules: Any):
-        named = modules and isinstance(modules[0], OrderedDict) and len(modules) == 1
-        self._hold(modules[0] if named else {str(i): m for i, m in enumerate(modules)})
-
-    def _held_items(self) -> Iterable[tuple[str, Any]]:
-        names = getattr(self.modules, "names", None) or map(str, range(len(self.modules)))
-        return zip(names, self.modules, strict=True)
+    def _named(self) -> dict[str, Any]:
+        items: Modules = getattr(self, self.held)
+        return dict(zip(items.names, items, strict=True))
 
     def _hold(self, named: Mapping[str, Any]) -> None:
-        for module in named.values():
-            if not callable(module):
-                raise TypeError(
-                    f"[Sequential] expected modules or functions, got {type(module).__name__}."
-                )
-        modules = Modules(named.values())
-        if any(name != str(i) for i, name in enumerate(named)):
-            modules.names = tuple(named)
-        self.modules = modules
+        values = [self._checked(name, value) for name, value in named.items()]
+        super().__setattr__(self.held, Modules(values, named))
 
-    def append(self, module: Any) -> Sequential:
-        """Add one at the end."""
-        self.add_module(str(len(self)), module)
-        return self
+    def _checked(self, name: str, value: Any) -> Any:
+        """A value that is to be held, if it can be."""
+        if value is not None and not isinstance(value, Module):
+            got = value.__name__ if isinstance(value, type) else type(value).__name__
+            made = "; make one of it" if isinstance(value, type) else ""
+            raise TypeError(
+                f"[{type(self).__name__}] expected a module as {name!r}, got {got}{made}."
+            )
+        return value
 
     def add_module(self, name: str, module: Any) -> None:
         """Add one at the end, under a name; a module of this name is replaced."""
-        self._hold({**dict(self._held_items()), name: module})
+        named = self._named()
+        if name not in named:
+            check_name(self, name)
+            self.__dict__.pop(name, None)  # a None that was set there before
+        self._hold({**named, name: module})
+
+    register_module = add_module
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._named()
+        if name not in found:
+            raise AttributeError(f"{type(self).__name__} has no module or attribute {name!r}")
+        return found[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == self.held:
+            names = self._named() if len(value) == len(self._named()) else None
+            self._hold(dict(zip(Modules(value, names).names, value, strict=True)))
+        elif name in self._named():
+            self._hold({**self._named(), name: value})
+        elif isinstance(value, self.holds) and not hasattr(getattr(type(self), name, 0), "__set__"):
+            self.add_module(name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        named = self._named()
+        if name in named:
+            del named[name]
+            self._hold(named)
+        else:
+            super().__delattr__(name)
+
+    def _named_items(self) -> Iterator[tuple[str, Any]]:
+        for name, value in self.__dict__.items():
+            own = self._named().items() if name == self.held else ((name, value),)
+            for key, item in own:
+                yield from named_leaves(key, item)
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.held))
+
+
+class _Listed(_Container):
+    """Modules by position; their names are 0, 1, ... unless they were given others."""
+
+    def _hold_all(self, values: Iterable[Any]) -> None:
+        self._hold({str(i): value for i, value in enumerate(values)})
+
+    def _part(self, named: dict[str, Any]) -> Any:
+        """A container of some of what this one holds."""
+        kind: Any = next(c for c in type(self).__mro__ if c.__module__ == __name__)
+        made = kind.__new__(kind)
+        made._hold(named)
+        return made
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self._part(dict([*self._named().items()][index]))
+        return getattr(self, self.held)[operator.index(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        names = [*self._named()]
+        if isinstance(index, slice):
+            values = [*self]
+            values[index] = value
+            same = len(values) == len(names)
+            self._hold(
+                dict(zip(names if same else map(str, range(len(values))), values, strict=True))
+            )
+        else:
+            self._hold({**self._named(), names[operator.index(index)]: value})
+
+    def __delitem__(self, index: Any) -> None:
+        values = [*self]
+        del values[index]
+        self._hold_all(values)  # PyTorch's rule: those that are left are numbered anew
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(getattr(self, self.held))
+
+    def __contains__(self, value: object) -> bool:
+        return any(each is value for each in self)  # == of parameters compares elements
+
+    def insert(self, index: int, value: Any) -> Self:
+        """Add one before a position."""
+        if [*self._named()] != [str(i) for i in range(len(self))]:
+            raise ValueError(
+                f"[{type(self).__name__}] insert expected modules without names of their own, got "
+                f"{[*self._named()]}; make a new one of them in another order."
+            )
+        values = [*self]
+        values.insert(operator.index(index), value)
+        self._hold_all(values)
+        return self
+
+    def append(self, value: Any) -> Self:
+        """Add one at the end."""
+        named, number = self._named(), len(self)
+        while str(number) in named:
+            number += 1
+        self._hold({**named, str(number): value})
+        return self
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add several at the end."""
+        if not isinstance(values, Iterable):
+            raise TypeError(
+                f"[{type(self).__name__}] expected a list of modules, got {type(values).__name__}."
+            )
+        for value in [*values]:
+            self.append(value)
+        return self
+
+    def pop(self, index: Any = -1) -> Any:
+        """Take one away, or those of a slice; those that are left are numbered anew."""
+        taken = self[index]
+        del self[index]
+        return taken
+
+    def __iadd__(self, other: Iterable[Any]) -> Self:
+        return self.extend(other)
+
+    def __add__(self, other: Iterable[Any]) -> Any:
+        return self._part({str(i): value for i, value in enumerate([*self, *other])})
+
+
+class Sequential(_Listed):
+    """One after the other; `.modules` is the tuple of them.
+
+    Children are named 0, 1, ..., or as in an OrderedDict: `Sequential(OrderedDict(fc=...))`. Plain
+    functions may stand among them. Modules that a subclass sets as attributes follow, and run."""
+
+    held = "modules"
+    modules = Modules()
+
+    def __init__(self, *modules: Any):
+        self._hold(self._named())  # a subclass may have set some before
+        named = modules and isinstance(modules[0], OrderedDict) and len(modules) == 1
+        for name, module in (modules[0] if named else dict(enumerate(modules))).items():
+            self.add_module(str(name), module)
+
+    def _checked(self, name: str, value: Any) -> Any:
+        if isinstance(value, type) or not callable(value):
+            kind = type(value).__name__
+            raise TypeError(
+                "[Sequential] expected modules or functions, got "
+                + (f"the class {value.__name__}; make one of it." if kind == "type" else f"{kind}.")
+            )
+        return value
 
     def forward(self, x: Any) -> Any:
         for module in self.modules:
             x = module(x)
         return x
 
-    def __getitem__(self, index: Any) -> Any:
-        if not isinstance(index, slice):
-            return self.modules[index]
-        return Sequential(OrderedDict([*self._held_items()][index]))
+    def __mul__(self, times: int) -> Any:
+        return self._part({str(i): module for i, module in enumerate([*self] * times)})
 
-    def __setitem__(self, index: int, module: Any) -> None:
-        name = [name for name, _ in self._held_items()][index]
-        self.add_module(name, module)
-
-    def __len__(self) -> int:
-        return len(self.modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self.modules)
+    __rmul__ = __mul__
 
 
-class ModuleList(_Container):
+class ModuleList(_Listed):
     """A list of modules."""
 
-    held = "_list"
-
-    def __init__(self, modules: Iterable[Module] = ()):
-        self._hold_all(modules)
-
-    def _hold_all(self, items: Iterable[Any]) -> None:
-        self._list = [*items]
-
-    def _hold(self, named: Mapping[str, Any]) -> None:
-        self._hold_all(named.values())
-
-    def append(self, module: Module) -> ModuleList:
-        """Add one at the end."""
-        self._hold_all([*self._list, module])
-        return self
-
-    def extend(self, modules: Iterable[Module]) -> ModuleList:
-        """Add several at the end."""
-        self._hold_all([*self._list, *modules])
-        return self
-
-    def __getitem__(self, index: Any) -> Any:
-        return ModuleList(self._list[index]) if isinstance(index, slice) else self._list[index]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        modules = [*self._list]
-        modules[index] = module
-        self._hold_all(modules)
-
-    def __len__(self) -> int:
-        return len(self._list)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._list)
+    def __init__(self, modules: Iterable[Any] | None = None):
+        self._hold(self._named())
+        self.extend(() if modules is None else modules)
 
 
-class ModuleDict(_Container):
-    """Modules by name."""
+class ModuleDict(_Container, MutableMapping[str, Any]):
+    """Modules by name, in the order in which they were given."""
 
-    held = "_dict"
+    def __init__(self, modules: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None):
+        self._hold(self._named())
+        if modules is not None and not isinstance(modules, Iterable):
+            raise TypeError(
+                f"[{type(self).__name__}] expected names and modules, got {type(modules).__name__}."
+            )
+        self.update({} if modules is None else modules)
 
-    def __init__(self, modules: dict[str, Module] | None = None):
-        self._hold(modules or {})
-
-    def _held_items(self) -> Iterable[tuple[str, Any]]:
-        return self._dict.items()
-
-    def _hold(self, named: Mapping[str, Any]) -> None:
-        self._dict = dict(named)
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __getitem__(self, name: str) -> Any:
-        return self._dict[name]
+        return self._named()[name]
 
-    def __setitem__(self, name: str, module: Module) -> None:
-        self._hold({**self._dict, name: module})
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.add_module(name, value)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._dict
-
-    def __len__(self) -> int:
-        return len(self._dict)
+    def __delitem__(self, name: str) -> None:
+        named = self._named()
+        del named[name]
+        self._hold(named)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._dict)
-
-    def keys(self) -> Iterable[str]:
-        """The names, in the order in which they were given."""
-        return self._dict.keys()
-
-    def values(self) -> Iterable[Module]:
-        """The modules."""
-        return self._dict.values()
-
-    def items(self) -> Iterable[tuple[str, Module]]:
-        """Names and modules."""
-        return self._dict.items()
+        return iter(self._named())
 
 
 class ParameterList(ModuleList):
     """A list of parameters; other tensors become parameters."""
 
-    def _hold_all(self, items: Iterable[Any]) -> None:
-        self._list = [_parameter(item) for item in items]
+    holds = Parameter
+
+    def _checked(self, name: str, value: Any) -> Any:
+        return _parameter(value)
 
 
 class ParameterDict(ModuleDict):
     """Parameters by name; other tensors become parameters."""
 
-    def _hold(self, named: Mapping[str, Any]) -> None:
-        self._dict = {name: _parameter(value) for name, value in named.items()}
+    holds = Parameter
+
+    def _checked(self, name: str, value: Any) -> Any:
+        return _parameter(value)
 
 
 def _parameter(value: Any) -> Any:

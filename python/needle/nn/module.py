@@ -217,16 +217,22 @@ class Module(Noted):
         """The same as setting an attribute: a tensor that is not a Parameter is a buffer.
 
         A buffer that is not persistent is not in the state."""
-        setattr(self, name, tensor)
+        check_name(self, name, Tensor, tensor)
+        setattr(self, name, tensor.detach() if isinstance(tensor, Parameter) else tensor)
         self._not_saved = self._not_saved - {name} if persistent else self._not_saved | {name}
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        """The same as setting an attribute."""
+        """The same as setting an attribute, which must be a Parameter: other tensors are buffers,
+        which do not train."""
+        check_name(self, name, Parameter, parameter)
         setattr(self, name, parameter)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """The same as setting an attribute."""
+        check_name(self, name, Module, module)
         setattr(self, name, module)
+
+    register_module = add_module
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or make them zeros; from then on, each backward() adds to them."""
@@ -341,6 +347,21 @@ class Module(Noted):
         ]
         head = f"{type(self).__name__}({self.extra_repr()}"
         return head + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
+
+
+def check_name(module: Module, name: str, kind: type | None = None, value: Any = None) -> None:
+    """Raise if a part of a module, which is of this kind or None, cannot have this name."""
+    kind = Module if kind is None else kind
+    owner = type(module).__name__
+    if not isinstance(name, str) or not name or "." in name:
+        raise ValueError(f"[{owner}] expected a name without dots, got {name!r:.60}.")
+    if value is not None and not isinstance(value, kind):
+        got = type(value).__name__
+        raise TypeError(f"[{owner}] expected a {kind.__name__} as {name!r}, got {got}.")
+    if not isinstance(getattr(module, name, None), (kind, type(None))):
+        raise ValueError(
+            f"[{owner}] has an attribute {name!r} of another kind already; choose another name."
+        )
 
 
 def named_leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:

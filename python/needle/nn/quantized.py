@@ -124,7 +124,7 @@ def quantize(
         if type(value) in (list, tuple, Modules):
             items = [replaced(item) for item in value]
             same = all(a is b for a, b in zip(items, value, strict=True))
-            return value if same else type(value)(items)
+            return value if same else type(value)(items)  # a container keeps its names
         return value
 
     for module in [module for _, module in model.named_modules()]:

@@ -330,7 +330,7 @@ CALLS = {
     "sort with ties": lambda x: ndl.argsort((x * 2).astype("int32"), 1).astype("float32"),
     "sort backwards": lambda x: ndl.topk((x > 0).astype("float32"), 6, 1)[1].astype("float32"),
     "search": lambda x: ndl.searchsorted(ndl.sort(x.reshape((48,)))[::3], x).astype("float32"),
-    "scatter": lambda x: ndl.index_add(x, 0, ndl.tensor([1, -1, 1]), x[:3] * 2),
+    "scatter": lambda x: ndl.index_add(x, 0, ndl.tensor([1, 7, 1]), x[:3] * 2),
     "half constants": lambda x: (ndl.full((6,), 0.3, dtype="bfloat16") + x.bfloat16()).float(),
     # Whole numbers, which halves add up without rounding.
     "half products": lambda x: (x.round().bfloat16() @ x.round().half().T.bfloat16()).float(),

@@ -304,3 +304,8 @@ def test_weights_that_round():
     weights = [0.1] * 10 + [0.0] * 3
     drawn = set(WeightedRandomSampler(weights, 5, generator=Ones()))
     assert drawn == {9}
+
+
+def test_a_range_with_steps_is_an_order():
+    loader = DataLoader(NDArrayDataset(np.arange(20)), batch_size=3, sampler=range(1, 20, 4))
+    assert [batch[0].numpy().tolist() for batch in loader] == [[1, 5, 9], [13, 17]]

@@ -19,7 +19,9 @@ def cut(indices: Iterable[int], size: int, drop_last: bool) -> Iterator[Array]:
     if isinstance(indices, (np.ndarray, range)):
         whole = len(indices) - len(indices) % size if drop_last else len(indices)
         parts = (indices[i : i + size] for i in range(0, whole, size))
-        return (p if isinstance(p, np.ndarray) else np.arange(p.start, p.stop) for p in parts)
+        return (
+            p if isinstance(p, np.ndarray) else np.arange(p.start, p.stop, p.step) for p in parts
+        )
     return _cut_stream(iter(indices), size, drop_last)  # begun now: it may draw an order at first
 
 

@@ -1,5 +1,8 @@
 """nn.init: spreads as in PyTorch, and the weight stays the same object."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -22,14 +25,32 @@ DRAWN = [
 ]
 
 
+# How a weight is made here, and its shape in PyTorch. Fans differ much: the wrong side shows.
+WEIGHTS = {
+    "tensor": (lambda: ndl.empty(60, 600), (60, 600)),
+    "Parameter": (lambda: nn.Parameter(ndl.ones(600, 60)), (600, 60)),
+    "Linear": (lambda: nn.Linear(600, 60).weight, (60, 600)),  # (in, out) here
+    "Linear.data": (lambda: nn.Linear(60, 600).weight.data, (600, 60)),
+    "Linear.detach()": (lambda: nn.Linear(60, 600).weight.detach(), (600, 60)),
+    "Embedding": (lambda: nn.Embedding(600, 60).weight, (600, 60)),
+    "kernel": (lambda: nn.Parameter(ndl.ones(60, 40, 5, 5)), (60, 40, 5, 5)),
+    "Conv2d": (lambda: nn.Conv2d(10, 160, 5).weight, (160, 10, 5, 5)),
+    "Conv": (lambda: nn.Conv(10, 160, 5).weight, (160, 10, 5, 5)),  # (k, k, in, out) here
+    "LSTMCell": (lambda: nn.LSTMCell(30, 200).W_ih, (800, 30)),
+    "MultiheadAttention": (lambda: nn.MultiheadAttention(200, 1).in_proj_weight, (600, 200)),
+    "copy": (lambda: copy.deepcopy(nn.Linear(600, 60)).weight, (60, 600)),
+    "pickle": (lambda: pickle.loads(pickle.dumps(nn.Linear(600, 60))).weight, (60, 600)),
+}
+
+
 @pytest.mark.parametrize(("name", "options"), DRAWN)
-@pytest.mark.parametrize("shape", [(300, 200), (60, 40, 5, 5)])
-def test_spread_is_pytorchs(name, options, shape):
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_spread_is_pytorchs(name, options, kind):
     np.random.seed(0)
     torch.manual_seed(0)
-    weight = nn.Parameter(ndl.ones(*shape))
-    # A Linear's weight is (in, out) here.
-    theirs = torch.empty(shape[::-1] if len(shape) == 2 else shape)
+    make, shape = WEIGHTS[kind]
+    weight = make()
+    theirs = torch.empty(shape)
     getattr(torch.nn.init, name)(theirs, **options)
     assert getattr(nn.init, name)(weight, **options) is weight
     found = weight.numpy()

@@ -10,7 +10,7 @@ from .. import init
 from ..autograd import Tensor
 from ..ops.network.conv import Sizes, conv, make_window, per_axis
 from . import functional as F
-from .module import Module, Parameter
+from .module import KERNEL_IN_OUT, OUT_IN, Module, Parameter, layouts
 
 __all__ = [
     "Conv", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
@@ -24,6 +24,8 @@ class Conv(Module):
     """The course's convolution, (N, C, H, W) -> (N, O, H', W'), padded by (k - 1) // 2.
 
     weight (k, k, C, O), bias (O,)."""
+
+    _layouts = layouts(weight=KERNEL_IN_OUT)
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class Conv(Module):
 class _ConvNd(Module):
     """What convolutions share: sizes per axis, a weight and a bias from U(±1/√fan_in)."""
 
+    _layouts = layouts(weight=OUT_IN)
     rank: ClassVar[int]
     transposed: ClassVar[bool] = False
 

@@ -8,7 +8,7 @@ from .. import init
 from ..autograd import Tensor
 from . import functional as F
 from .functional.linear import check_padding
-from .module import Module, Parameter
+from .module import OUT_IN, Module, Parameter, layouts
 
 __all__ = ["Embedding"]
 
@@ -17,6 +17,8 @@ class Embedding(Module):
     """Integer (or float-typed) ids of any shape -> (..., embedding_dim): rows of `weight`.
 
     Row padding_idx starts as zeros and gets no gradient."""
+
+    _layouts = layouts(weight=OUT_IN)  # of the map from a vector to a score for each id
 
     def __init__(
         self,

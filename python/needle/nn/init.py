@@ -1,7 +1,8 @@
 """PyTorch's functions that give an existing weight new values: `nn.init.normal_(w, std=0.02)`.
 
-They draw as needle.init does. A weight with two axes is a Linear's, (in, out); one with more is a
-convolution's, (out, in, *kernel), whose fans count the kernel's places.
+They draw as needle.init does. A weight is (out, in, *kernel), whose fans count the kernel's places,
+as in PyTorch; that of a layer which keeps it in another order, such as Linear's (in, out), is known
+by that, also as `layer.weight.data`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from .. import init
 from ..autograd import Tensor, no_grad
 from ..ops import where
+from .module import IN_OUT, KERNEL_IN_OUT
 
 GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75}
 
@@ -89,8 +91,11 @@ def _fans(op: str, weight: Tensor) -> tuple[int, int]:
     shape = weight.shape
     if len(shape) < 2:
         raise ValueError(f"[{op}] expected a weight with at least 2 axes, got {shape}.")
-    if len(shape) == 2:
+    layout = getattr(weight, "layout", None)
+    if layout == IN_OUT:
         shape = shape[::-1]
+    elif layout == KERNEL_IN_OUT:
+        shape = (*shape[:-3:-1], *shape[:-2])
     places = math.prod(shape[2:])
     return max(shape[1] * places, 1), max(shape[0] * places, 1)
 

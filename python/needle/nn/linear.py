@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import init
 from ..autograd import Tensor
-from .module import Module, Parameter
+from .module import IN_OUT, ROW, Module, Parameter, layouts
 
 __all__ = ["Identity", "Linear", "Flatten", "Unflatten"]
 
@@ -21,6 +21,8 @@ class Identity(Module):
 class Linear(Module):
     """y = x W + b, with W (in, out) and b (1, out): (..., in) -> (..., out)."""
 
+    _layouts = layouts(weight=IN_OUT, bias=ROW)
+
     def __init__(
         self,
         in_features: int,
@@ -33,7 +35,6 @@ class Linear(Module):
         self.out_features = out_features
         options = {"device": device, "dtype": dtype}
         self.weight = Parameter(init.kaiming_uniform(in_features, out_features, **options))
-        self.weight.is_transposed = True  # for F.linear, whose weight is (out, in)
         self.bias = None
         if bias:
             drawn = init.kaiming_uniform(out_features, 1, **options)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeVar
 
 from ..autograd import HookHandle, Tensor, clear_gradients
 from ..backend import device_named
@@ -33,10 +34,26 @@ __all__ = ["Parameter", "Module"]
 M = TypeVar("M", bound="Module")
 
 
+# The order of a parameter's axes. PyTorch's is (out, in, ...); the course has others.
+IN_OUT, OUT_IN, KERNEL_IN_OUT = "(in, out)", "(out, in)", "(k, k, in, out)"
+ROW, DEEP_ROW = "(1, out)", "(1, out), in PyTorch (1, 1, out)"
+
+
+def layouts(**by_name: str) -> Mapping[str, str]:
+    """The layouts of a layer's parameters."""
+    return MappingProxyType(by_name)
+
+
 class Parameter(Tensor):
     """A tensor that training changes."""
 
-    is_transposed = False  # is it (in, out), where PyTorch has (out, in)?
+    layout: str | None = None  # the order of its axes, once a layer says what it is
+
+    def detach(self) -> Tensor:
+        found = super().detach()
+        if self.layout is not None:  # for nn.init and F.linear, which get `layer.weight.data`
+            vars(found)["layout"] = self.layout
+        return found
 
 
 class Parameters(list[Parameter]):
@@ -65,6 +82,7 @@ class Module(Noted):
     """The base of every layer and model: define `forward` and set parameters as attributes."""
 
     training = True
+    _layouts: ClassVar[Mapping[str, str]] = layouts()  # of parameters for which it matters
     _hooks: Hooks | None = None
     _not_saved: frozenset[str] = frozenset()  # names of buffers that are not in the state
 
@@ -85,6 +103,11 @@ class Module(Noted):
             raise
         finally:
             stack.pop()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Parameter) and name in type(self)._layouts:
+            _take_layout(self, name, value)
+        super().__setattr__(name, value)
 
     # The tree -------------------------------------------------------------------------------
 
@@ -347,6 +370,18 @@ class Module(Noted):
         ]
         head = f"{type(self).__name__}({self.extra_repr()}"
         return head + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
+
+
+def _take_layout(module: Module, name: str, parameter: Parameter) -> None:
+    """Note the order of a parameter's axes; raise if another layer reads it in another order."""
+    expected = type(module)._layouts[name]
+    if parameter.layout not in (None, expected):
+        raise ValueError(
+            f"[{type(module).__name__}] expected a {name} that is {expected}, got the parameter of "
+            f"a layer that reads it as {parameter.layout}; to share one, keep the embedding's, and "
+            "write F.linear(x, embedding.weight), which takes (out, in), in place of the Linear."
+        )
+    parameter.layout = expected
 
 
 def check_name(module: Module, name: str, kind: type | None = None, value: Any = None) -> None:

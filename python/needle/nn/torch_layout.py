@@ -15,12 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..autograd import Tensor
-from .conv import Conv
-from .linear import Linear
-from .module import Module
+from .module import DEEP_ROW, IN_OUT, KERNEL_IN_OUT, ROW, Module
 from .norm import _ChannelNorm
 from .sequence.recurrent import _Cell, _Recurrent
-from .sequence.transformer import MultiheadAttention
 from .state import Move, StateEntry, unchanged
 
 
@@ -48,16 +45,11 @@ def _deep_row(x: Tensor) -> Tensor:
     return x.reshape((1, 1, x.size))
 
 
-_LAYOUTS: dict[tuple[type[Module], str], tuple[Move, Move]] = {
-    (Linear, "weight"): (_transposed, _transposed),
-    (Linear, "bias"): (_flat, _row),
-    (Conv, "weight"): (_channels_first, _channels_last),
-    (MultiheadAttention, "in_proj_weight"): (_transposed, _transposed),
-    (MultiheadAttention, "q_proj_weight"): (_transposed, _transposed),
-    (MultiheadAttention, "k_proj_weight"): (_transposed, _transposed),
-    (MultiheadAttention, "v_proj_weight"): (_transposed, _transposed),
-    (MultiheadAttention, "bias_k"): (_deep_row, _row),
-    (MultiheadAttention, "bias_v"): (_deep_row, _row),
+_MOVES: dict[str | None, tuple[Move, Move]] = {  # to PyTorch's layout, and back
+    IN_OUT: (_transposed, _transposed),
+    ROW: (_flat, _row),
+    DEEP_ROW: (_deep_row, _row),
+    KERNEL_IN_OUT: (_channels_first, _channels_last),
 }
 
 
@@ -72,18 +64,11 @@ def entries(module: Module, prefix: str = "") -> Iterator[StateEntry]:
         return
     for name, value in module._named_items():
         if isinstance(value, Tensor):
-            there, back = _moves(module, name)
+            there, back = _MOVES.get(type(module)._layouts.get(name), (unchanged, unchanged))
             optional = isinstance(module, _ChannelNorm) and name == "num_batches_tracked"
             yield StateEntry(prefix + name, value, there, back, optional)
         elif value not in cells:
             yield from entries(value, f"{prefix}{name}.")
-
-
-def _moves(module: Module, name: str) -> tuple[Move, Move]:
-    for kind in type(module).__mro__:
-        if (kind, name) in _LAYOUTS:
-            return _LAYOUTS[kind, name]
-    return unchanged, unchanged
 
 
 def _cell_entries(cell: _Cell, prefix: str, suffix: str) -> Iterator[StateEntry]:

@@ -11,13 +11,14 @@ from ...ndarray.index.errors import saying, wrong_id
 from ...ops import where
 from ...ops.index.indexing import FromZero, ids_of
 from ...ops.network.dropout import drop
+from ..module import IN_OUT
 
 __all__ = ["linear", "embedding", "one_hot", "dropout"]
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b with W (out, in), as in PyTorch: (..., in) -> (..., out). (nn.Linear keeps Wᵀ.)"""
-    if getattr(weight, "is_transposed", False):
+    if getattr(weight, "layout", None) == IN_OUT:
         raise ValueError(
             "[linear] expected a weight (out, in), got that of an nn.Linear, (in, out) "
             f"{weight.shape}; give weight.T, or use x @ weight."

@@ -16,7 +16,7 @@ from ...ops import concatenate, stack
 from ...ops.common import whole_number
 from ...ops.network.recurrent import recurrent_layer
 from .. import functional as F
-from ..module import Module, Parameter
+from ..module import IN_OUT, Module, Parameter, layouts
 
 __all__ = ["RNNCell", "LSTMCell", "GRUCell", "RNN", "LSTM", "GRU"]
 
@@ -44,6 +44,7 @@ def _check_shapes(name: str, states: State, axes: str, wanted: tuple[int, ...]) 
 class _Cell(Module):
     """x W_ih + b_ih and h W_hh + b_hh, `gates` blocks of H side by side, and what comes of them."""
 
+    _layouts = layouts(W_ih=IN_OUT, W_hh=IN_OUT)
     gates: ClassVar[int]
     states: ClassVar[int] = 1
     rule: str  # the step, a name of ops.recurrent.STEPS

@@ -23,7 +23,7 @@ from .. import functional as F
 from ..dropout import Dropout
 from ..functional.attention import attend, check_mask
 from ..linear import Linear
-from ..module import Module, Parameter
+from ..module import DEEP_ROW, IN_OUT, Module, Parameter, layouts
 from ..norm import LayerNorm
 
 __all__ = [
@@ -39,6 +39,11 @@ class MultiheadAttention(Module):
 
     With batch_first the batch comes first; without a batch, inputs are (T, E). In masks True means
     that a key is *not* seen, and numbers are added to the scores (PyTorch's rule here)."""
+
+    _layouts = layouts(
+        in_proj_weight=IN_OUT, q_proj_weight=IN_OUT, k_proj_weight=IN_OUT, v_proj_weight=IN_OUT,
+        bias_k=DEEP_ROW, bias_v=DEEP_ROW,
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .reduce import *
     from .shape.concat import *
     from .shape.movement import *
+    from .shape.pad import *
     from .torch_math import *
     from .torch_names import *
     from .tuples import *

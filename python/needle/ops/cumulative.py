@@ -7,8 +7,8 @@ from typing import Any
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F, layout
 from .common import Scalar, check_tensor, one_of, zeros_like
-from .shape.concat import Pad, piece
 from .shape.movement import flip
+from .shape.pad import Pad, piece
 
 __all__ = ["CumSum", "cumsum", "CumProd", "cumprod"]
 

@@ -16,7 +16,7 @@ from . import arithmetic, compare, elementwise, reduce, tuples, unary
 from .index import indexing
 from .index.inplace import IN_PLACE, OPERATORS
 from .matmul import dot, matmul
-from .shape import concat as joining, movement
+from .shape import concat as joining, movement, pad as borders
 
 LATER = (
     "cumulative", "index.inplace_methods", "index.sorting", "network.softmax", "torch_math",
@@ -85,7 +85,7 @@ for function in (
     movement.reshape, movement.flatten, movement.squeeze, movement.expand_dims,
     movement.broadcast_to, movement.transpose, movement.swapaxes, movement.permute, movement.flip,
     movement.diagonal, movement.tril, movement.triu, movement.clone, movement.to,
-    joining.pad, joining.crop, joining.split, joining.array_split, joining.chunk, joining.tile,
+    borders.pad, borders.crop, joining.split, joining.array_split, joining.chunk, joining.tile,
     joining.repeat, joining.roll,
     indexing.take, indexing.take_along_axis, indexing.gather, indexing.scatter_add,
     indexing.index_add, indexing.scatter, indexing.masked_fill, indexing.nonzero,

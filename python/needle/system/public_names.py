@@ -204,14 +204,15 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
             "ArgReduce argmax argmin AnyOf AllOf any all Prod prod norm"
         ),
         "needle.ops.shape.concat": (
-            "Pad Crop crop pad Stack stack Split split Concatenate concatenate SplitAt "
-            "array_split chunk tile repeat roll Dilate UnDilate dilate undilate"
+            "Stack stack Split split Concatenate concatenate SplitAt array_split chunk tile "
+            "repeat roll"
         ),
         "needle.ops.shape.movement": (
             "Reshape reshape flatten squeeze expand_dims unsqueeze BroadcastTo broadcast_to "
             "meshgrid Transpose transpose swapaxes Permute permute Flip flip Diagonal OnDiagonal "
             "diagonal Triangle tril triu Clone clone ToDevice to"
         ),
+        "needle.ops.shape.pad": "Pad Crop crop pad Dilate UnDilate dilate undilate",
         "needle.ops.torch_math": (
             "reciprocal clamp_min clamp_max lerp addcmul addcdiv addmm baddbmm broadcast_tensors "
             "bincount cdist"

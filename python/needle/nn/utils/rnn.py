@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ...autograd import Tensor
 from ...dtype import dtype_of
-from ...ops.shape.concat import pad, stack
+from ...ops.shape.concat import stack
+from ...ops.shape.pad import pad
 
 
 def pad_sequence(

@@ -18,7 +18,8 @@ from ..common import check_tensor, constant
 from ..elementwise import astype
 from ..index.indexing import Gather, getitem, take
 from ..reduce import argmax
-from ..shape.concat import concatenate, piece
+from ..shape.concat import concatenate
+from ..shape.pad import piece
 from .conv import Sizes, Unfold, per_axis
 
 __all__ = [

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .contraction import *
     from .cumulative import *
     from .elementwise import *
+    from .index.along_axis import *
     from .index.indexing import *
     from .index.sorting import *
     from .matmul import *

@@ -13,7 +13,7 @@ from typing import Any
 from ..autograd import Tensor, TensorTuple
 from ..system.public_names import TENSOR_METHODS
 from . import arithmetic, compare, elementwise, reduce, tuples, unary
-from .index import indexing
+from .index import along_axis, indexing
 from .index.inplace import IN_PLACE, OPERATORS
 from .matmul import dot, matmul
 from .shape import concat as joining, movement, pad as borders
@@ -87,8 +87,9 @@ for function in (
     movement.diagonal, movement.tril, movement.triu, movement.clone, movement.to,
     borders.pad, borders.crop, joining.split, joining.array_split, joining.chunk, joining.tile,
     joining.repeat, joining.roll,
-    indexing.take, indexing.take_along_axis, indexing.gather, indexing.scatter_add,
-    indexing.index_add, indexing.scatter, indexing.masked_fill, indexing.nonzero,
+    indexing.take, indexing.masked_fill, indexing.nonzero,
+    along_axis.take_along_axis, along_axis.gather, along_axis.scatter_add, along_axis.index_add,
+    along_axis.scatter,
 ):  # fmt: skip
     METHODS[function.__name__] = function
 

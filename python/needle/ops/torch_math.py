@@ -11,7 +11,7 @@ from .arithmetic import multiply
 from .common import Scalar, check_tensor, constant, reporting_as, whole_number
 from .compare import clip
 from .elementwise import astype
-from .index.indexing import AlongIntoZeros
+from .index.along_axis import AlongIntoZeros
 from .matmul import matmul
 from .reduce import norm
 from .shape.movement import broadcast_to

@@ -21,7 +21,8 @@ from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
 from .common import check_tensor, check_tensors, constant, named, reporting_as, whole_number
 from .elementwise import astype
-from .index.indexing import as_mask, getitem, saying_places, vector_of_places
+from .index.along_axis import saying_places, vector_of_places
+from .index.indexing import as_mask, getitem
 from .matmul import matmul, outer
 from .network.softmax import logsoftmax
 from .shape.concat import concatenate, repeat, split

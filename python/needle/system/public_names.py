@@ -179,9 +179,12 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
         "needle.ops.contraction": "einsum",
         "needle.ops.cumulative": "CumSum cumsum CumProd cumprod",
         "needle.ops.elementwise": "Elementwise WithScalar Cast astype",
+        "needle.ops.index.along_axis": (
+            "index_add Gather AlongIntoZeros gather take_along_axis ScatterAdd scatter_add "
+            "scatter"
+        ),
         "needle.ops.index.indexing": (
-            "GetItem IntoZeros take SetItem WrittenLast AddAt index_add Gather AlongIntoZeros "
-            "gather take_along_axis ScatterAdd scatter_add scatter masked_fill NonZero nonzero"
+            "GetItem IntoZeros take SetItem WrittenLast AddAt masked_fill NonZero nonzero"
         ),
         "needle.ops.index.sorting": (
             "ArgSort argsort sort topk median SearchSorted searchsorted unique"

@@ -1,4 +1,4 @@
-"""Reading and writing parts of a tensor by NumPy's index expressions, or along one axis.
+"""Reading and writing parts of a tensor by NumPy's index expressions.
 
 An index expression is split in two: its arrays become inputs of the operator (without a gradient),
 the rest (ints, slices, `...`, `None`) is the operator's parameter, with ARRAY where an array goes.
@@ -18,8 +18,7 @@ from ...dtype import dtype_of
 from ...ndarray import functions as F, layout, versions as mutation
 from ...ndarray.array import NDArray
 from ...ndarray.index import gather as select
-from ...ndarray.index.errors import FAR, NOT_WHOLE, saying, wrong_id
-from ...ndarray.index.parse import out_of_bounds
+from ...ndarray.index.errors import FAR, NOT_WHOLE
 from ...ndarray.layout import Shape
 from ...tile.program import Program, Symbol, equal as is_equal, program, where as choose
 from ..common import FlatOp, Scalar, check_tensor, constant, one_of, reporting_as
@@ -27,9 +26,8 @@ from ..compare import check_mask, equal, where
 from ..elementwise import astype
 
 __all__ = [
-    "GetItem", "IntoZeros", "take", "SetItem", "WrittenLast", "AddAt", "index_add", "Gather",
-    "AlongIntoZeros", "gather", "take_along_axis", "ScatterAdd", "scatter_add", "scatter",
-    "masked_fill", "NonZero", "nonzero",
+    "GetItem", "IntoZeros", "take", "SetItem", "WrittenLast", "AddAt", "masked_fill", "NonZero",
+    "nonzero",
 ]  # fmt: skip
 
 
@@ -170,25 +168,6 @@ class FromZero(FlatOp):
         return F.run(from_zero(), ids)
 
 
-def places(op: str, index: Any, x: Tensor) -> Tensor:
-    """Positions along an axis of x that do not count from its end, as PyTorch's."""
-    return FromZero()(astype(_whole(op, index, x), "int64"))
-
-
-def saying_places(op: str, x: Tensor, axis: int) -> saying:
-    """Within this context, one of `places` that the axis does not have is reported as it came."""
-    size = x.shape[axis]
-    return saying(lambda _, outside: str(out_of_bounds(op, wrong_id(outside), size, axis, 0)))
-
-
-def vector_of_places(op: str, index: Any, x: Tensor) -> Tensor:
-    """`places` of one axis; a number is an axis of one."""
-    found = places(op, index, x)
-    if found.ndim > 1:
-        raise ValueError(f"[{op}] expected a vector of positions, got shape {found.shape}.")
-    return found.reshape((1,)) if found.ndim == 0 else found
-
-
 def _positions(index: Any) -> Any:
     """An index along one axis: numbers stay numbers, the rest are arrays."""
     return index if isinstance(index, (Tensor, NDArray, int)) else np.asarray(index)
@@ -297,157 +276,6 @@ class AddAt(TensorOp):
         _, _, *arrays = node.inputs
         into_value = GetItem(self.index)(out_grad, *arrays)
         return (out_grad, into_value, *(None for _ in arrays))
-
-
-@reporting_as("index_add")
-def index_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
-    """x with slice i of src added to slice index[i], along dim; repeated positions add up."""
-    dim = layout.normalize_axis(dim, check_tensor("index_add", x).ndim, "index_add")
-    at = vector_of_places("index_add", index, x)
-    value = _addend("index_add", src, x)
-    expected = (*x.shape[:dim], at.shape[0], *x.shape[dim + 1 :])
-    if value.shape != expected:
-        raise ValueError(
-            f"[index_add] expected src of shape {expected}, for {at.shape[0]} positions on axis "
-            f"{dim} of {x.shape}, got {value.shape}; broadcast it first (src.broadcast_to(...))."
-        )
-    with saying_places("index_add", x, dim):
-        return AddAt((*[slice(None)] * dim, ARRAY))(x, value, at)
-
-
-def _addend(op: str, src: Any, x: Tensor) -> Tensor:
-    value = constant(src, x, op)
-    if dtype_of(value.dtype).is_floating and not dtype_of(x.dtype).is_floating:
-        raise TypeError(f"[{op}] cannot add {value.dtype} to {x.dtype}; cast one of them.")
-    return value
-
-
-# Along one axis -----------------------------------------------------------------------------------
-
-
-class Gather(TensorOp):
-    """y[i, j, k] = x[i, index[i, j, k], k]  (axis 1)"""
-
-    def __init__(self, axis: int):
-        self.axis = axis
-
-    def compute(self, a: Any, index: Any) -> Any:
-        return select.take_along(a, index, self.axis)
-
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x, index = node.inputs
-        return AlongIntoZeros(self.axis, x.shape)(out_grad, index), None
-
-
-class AlongIntoZeros(TensorOp):
-    """y = 0, y[i, index[i, j, k], k] += x[i, j, k]  (axis 1): the adjoint of Gather"""
-
-    def __init__(self, axis: int, shape: Shape):
-        self.axis = axis
-        self.shape = shape
-
-    def compute(self, a: Any, index: Any) -> Any:
-        return select.along_into_zeros(self.shape, index, self.axis, a)
-
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return Gather(self.axis)(out_grad, node.inputs[1]), None
-
-
-def gather(x: Tensor, dim: int, index: Any) -> Tensor:
-    """out[i, j, k] = x[i, index[i, j, k], k] for dim 1; index may be smaller than x elsewhere."""
-    dim = layout.normalize_axis(dim, check_tensor("gather", x).ndim, "gather")
-    with saying_places("gather", x, dim):
-        return Gather(dim)(x, places("gather", index, x))
-
-
-def take_along_axis(x: Tensor, index: Any, axis: int) -> Tensor:
-    """`gather` with NumPy's rule: x and index broadcast on all axes but this one."""
-    axis = layout.normalize_axis(axis, check_tensor("take_along_axis", x).ndim, "take_along_axis")
-    index = _whole("take_along_axis", index, x)
-    if index.ndim != x.ndim:
-        raise ValueError(
-            f"[take_along_axis] expected an index with {x.ndim} axes, got shape {index.shape}."
-        )
-    others = [tuple(1 if i == axis else n for i, n in enumerate(a.shape)) for a in (x, index)]
-    common = layout.broadcast_shapes("take_along_axis", *others)
-    x, index = (
-        a.broadcast_to((*common[:axis], a.shape[axis], *common[axis + 1 :])) for a in (x, index)
-    )
-    return Gather(axis)(x, index)
-
-
-def _whole(op: str, index: Any, x: Tensor) -> Tensor:
-    """An index along an axis as a tensor of integers."""
-    if isinstance(index, (int, np.integer, list, tuple, range)):
-        index = select.index_array(index)
-    found = constant(index, x)
-    if not dtype_of(found.dtype).is_integer:
-        raise TypeError(f"[{op}] expected integer indices, got {found.dtype}.")
-    return found
-
-
-class ScatterAdd(TensorOp):
-    """y = x, y[i, index[i, j, k], k] += v[i, j, k]  (axis 1)"""
-
-    def __init__(self, axis: int):
-        self.axis = axis
-
-    def compute(self, a: Any, index: Any, value: Any) -> Any:
-        out = F.copy(a)
-        select.add_along(out, index, self.axis, value)
-        return out
-
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        index = node.inputs[1]
-        return out_grad, None, Gather(self.axis)(out_grad, index)
-
-
-def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
-    """x with src[i, j, k] added at [i, index[i, j, k], k] for dim 1; repeated positions add up."""
-    dim = layout.normalize_axis(dim, check_tensor("scatter_add", x).ndim, "scatter_add")
-    index = places("scatter_add", index, x)
-    value = _source("scatter_add", _addend("scatter_add", src, x), index)
-    with saying_places("scatter_add", x, dim):
-        return ScatterAdd(dim)(x, index, value)
-
-
-def _source(op: str, value: Tensor, index: Tensor) -> Tensor:
-    """What goes to the places of an index: a number, or the first elements of a tensor."""
-    if not value.ndim or value.shape == index.shape:
-        return value
-    if value.ndim != index.ndim or any(map(int.__lt__, value.shape, index.shape)):
-        raise ValueError(
-            f"[{op}] expected src to be at least as large as the index, got shapes {value.shape} "
-            f"and {index.shape}."
-        )
-    return getitem(value, tuple(slice(n) for n in index.shape))
-
-
-@reporting_as("scatter")
-def scatter(x: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = None) -> Tensor:
-    """x with src[i, j, k], or a number, at [i, index[i, j, k], k] for dim 1.
-
-    Of several for one position, the last one stays."""
-    axis = layout.normalize_axis(dim, check_tensor("scatter", x).ndim, "scatter")
-    index = places("scatter", index, x)
-    if (src is None) == (value is None) or index.ndim != x.ndim:
-        raise ValueError(
-            f"[scatter] expected an index with {x.ndim} axes and one of src and value, got shape "
-            f"{index.shape}, {type(src).__name__} and {type(value).__name__}."
-        )
-    if any(n > m for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=True)) if i != axis):
-        raise ValueError(
-            f"[scatter] expected an index no larger than {x.shape} besides axis {axis}, got shape "
-            f"{index.shape}."
-        )
-    written = _source("scatter", constant(value if src is None else src, x, "scatter"), index)
-    at = [
-        index if i == axis else np.arange(n).reshape((-1,) + (1,) * (x.ndim - 1 - i))
-        for i, n in enumerate(index.shape)
-    ]
-    template, arrays = split_index(tuple(at), x)
-    with saying_places("scatter", x, axis):
-        return SetItem(template)(x, written, *arrays)
 
 
 # Masks --------------------------------------------------------------------------------------------

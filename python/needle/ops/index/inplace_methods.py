@@ -17,7 +17,7 @@ from .. import arithmetic, compare, torch_math, unary
 from ..common import Scalar, check_tensor, constant, named
 from ..elementwise import astype
 from ..shape import movement
-from . import indexing
+from . import along_axis, indexing
 from .indexing import setitem
 from .inplace import IN_PLACE, Update
 
@@ -157,7 +157,7 @@ METHODS: dict[str, Callable[..., Any]] = {
         unary.tanh, unary.relu, unary.floor, unary.ceil, unary.round, unary.sin, unary.cos,
         movement.tril, movement.triu, torch_math.lerp, torch_math.addcmul, torch_math.addcdiv,
         torch_math.clamp_min, torch_math.clamp_max, torch_math.reciprocal, indexing.masked_fill,
-        indexing.scatter, indexing.scatter_add, indexing.index_add,
+        along_axis.scatter, along_axis.scatter_add, along_axis.index_add,
     )},
     "neg_": _assigning("neg_", arithmetic.negate),
     "clamp_": _assigning("clamp_", compare.clip), "clip_": _assigning("clip_", compare.clip),

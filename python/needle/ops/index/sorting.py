@@ -11,7 +11,8 @@ from ..common import axis_or_dim, check_tensor, constant, one_of, reporting_as, 
 from ..compare import isnan, where
 from ..elementwise import astype
 from ..reduce import accumulator, averaged
-from .indexing import Gather, getitem
+from .along_axis import Gather
+from .indexing import getitem
 
 __all__ = ["ArgSort", "argsort", "sort", "topk", "median", "SearchSorted", "searchsorted", "unique"]
 

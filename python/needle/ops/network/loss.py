@@ -35,7 +35,8 @@ from ...tile.program import (
 from ..common import check_tensor, lies_with
 from ..compare import equal, not_equal, where
 from ..fused import FusedOp, run_composite
-from ..index.indexing import from_zero, gather, ids_of
+from ..index.along_axis import gather
+from ..index.indexing import from_zero, ids_of
 from ..reduce import accumulator, in_floats
 from ..unary import log as log_of
 from .softmax import logsoftmax

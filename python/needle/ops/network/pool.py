@@ -16,7 +16,8 @@ from ...ndarray.kernels.conv import Window
 from ...ndarray.layout import Shape
 from ..common import check_tensor, constant
 from ..elementwise import astype
-from ..index.indexing import Gather, getitem, take
+from ..index.along_axis import Gather
+from ..index.indexing import getitem, take
 from ..reduce import argmax
 from ..shape.concat import concatenate
 from ..shape.pad import piece

@@ -22,11 +22,15 @@ Written by tools/tensor_methods.py from the table in ops/tensor_table.py; not th
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, Unpack
 
 from .autograd import Tensor, TensorTuple
 from .backend import BackendDevice
 from .ndarray.random import RandomSource
+from .ops.common import Ufunc
+from .ops.elementwise import Casting
+from .ops.index.masked import Reduced, Spread
+from .ops.shape.movement import InOrder
 
 Scalar = bool | int | float
 Axes = int | Sequence[int] | None
@@ -35,11 +39,11 @@ class TensorMethods:
 '''
 
 
-class _Dots:
-    """How a stub writes a default."""
+class _Text(str):
+    """Text that is written as it is: annotations, and "..." for each default."""
 
     def __repr__(self) -> str:
-        return "..."
+        return str(self)
 
 
 def method(name: str, function: object) -> str:
@@ -47,13 +51,17 @@ def method(name: str, function: object) -> str:
     signature = inspect.signature(function)  # type: ignore[arg-type]
     _, *rest = signature.parameters.values()
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    is_operator = name.startswith("__")  # `a + b` has no keywords
     for p in rest:
-        default = p.default if p.default is inspect.Parameter.empty else _Dots()
-        parameters.append(p.replace(default=default))
+        if is_operator and p.kind is p.VAR_KEYWORD:
+            continue
+        default = p.default if p.default is p.empty else _Text("...")
+        annotation = p.annotation if p.annotation is p.empty else _Text(p.annotation)
+        parameters.append(p.replace(default=default, annotation=annotation))
     shown = str(signature.replace(parameters=parameters, return_annotation=inspect._empty))
     reflected = name.startswith("__r") or name == "__getitem__"  # written for Any, give a Tensor
     returns = "Tensor" if reflected else str(signature.return_annotation)
-    return f"    def {name}{shown.replace(chr(39), '')} -> {returns}: ..."
+    return f"    def {name}{shown} -> {returns}: ..."
 
 
 def stub() -> str:

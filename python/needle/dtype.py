@@ -172,6 +172,19 @@ def summed(a: DType) -> DType:
     return a if a.is_floating else int64
 
 
+@cache
+def averaged(spec: Any) -> DType:
+    """The type of a mean: float64 for integers and bools, floats stay."""
+    a = dtype_of(spec)
+    return a if a.is_floating else float64
+
+
+@cache
+def accumulator(spec: Any) -> DType:
+    """The type in which sums on the way to a mean are kept."""
+    return widened(averaged(spec))
+
+
 class Limits(NamedTuple):
     """The numbers that a type has: the ends, and of floats the step above 1 and the least > 0."""
 

@@ -333,7 +333,7 @@ def _not_empty(name: str, shape: Shape, axes: Shape) -> None:
 @array_function
 def arg_reduce(name: str, a: NDArray, axis: int | None = None, keepdims: bool = False) -> NDArray:
     """argmax or argmin along an axis (None: of the flattened array)."""
-    if axis is None:
+    if axis is None or layout.names_element(axis, a.ndim):
         flat = arg_reduce(name, reshape(a, (-1,) if a.size else (0,)), 0)
         return reshape(flat, (1,) * a.ndim) if keepdims else flat
     axis = layout.normalize_axis(axis, a.ndim, name)

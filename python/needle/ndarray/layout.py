@@ -109,6 +109,8 @@ def strides_in_order(shape: Shape, strides: Shape) -> Shape:
 def normalize_axis(axis: Any, ndim: int, op: str) -> int:
     """A valid non-negative axis, or an error that says what was wrong."""
     try:
+        if isinstance(axis, bool):  # True is an int, and no axis
+            raise TypeError
         value: int = axis.__index__()
     except (AttributeError, TypeError):
         raise TypeError(f"[{op}] axis must be an integer, got {axis!r:.60}.") from None
@@ -120,15 +122,25 @@ def normalize_axis(axis: Any, ndim: int, op: str) -> int:
     return value + ndim if value < 0 else value
 
 
+def names_element(axis: Any, ndim: int) -> bool:
+    """Is this axis 0 or -1 of a 0-d array? Along it lies the one element, as in PyTorch."""
+    return ndim == 0 and hasattr(axis, "__index__") and axis.__index__() in (0, -1)
+
+
 def normalize_axes(axes: Any, ndim: int, op: str) -> Shape:
-    """None (all), an int or a sequence of ints -> sorted distinct non-negative axes."""
+    """None (all), an int or a sequence of ints -> sorted distinct non-negative axes.
+
+    Of a 0-d array, axis 0 gives no axes."""
     if axes is None:
         return tuple(range(ndim))
     if isinstance(axes, int) or not isinstance(axes, Iterable):
-        return (normalize_axis(axes, ndim, op),)
-    found = [normalize_axis(a, ndim, op) for a in axes]
+        return () if not ndim and names_element(axes, ndim) else (normalize_axis(axes, ndim, op),)
+    listed = tuple(axes)
+    if not ndim and len(listed) == 1 and names_element(listed[0], ndim):
+        return ()
+    found = [normalize_axis(a, ndim, op) for a in listed]
     if len(set(found)) != len(found):
-        raise ValueError(f"[{op}] axes must be distinct, got {tuple(axes)}.")
+        raise ValueError(f"[{op}] axes must be distinct, got {listed}.")
     return tuple(sorted(found))
 
 

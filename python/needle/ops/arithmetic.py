@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 from .. import autograd
 from ..autograd import Tensor
 from ..dtype import DType, dtype_of, float32, float64, promote, promote_scalar
 from ..ndarray import functions as F
 from ..ndarray.array import as_scalar
-from .common import FlatOp, Scalar, check_tensor, is_scalar, report_as, zeros_like
+from .common import FlatOp, Scalar, Ufunc, check_tensor, is_scalar, report_as, zeros_like
 from .compare import equal, logical_and, where
-from .elementwise import Elementwise, WithScalar, astype, pair
+from .elementwise import Elementwise, WithScalar, astype, of_two, pair, ufunc
 
 __all__ = [
     "EWiseAdd", "AddScalar", "add_scalar", "add", "Negate", "negate", "subtract", "EWiseMul",
@@ -46,8 +46,10 @@ def add_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     return AddScalar(as_scalar(scalar, "add_scalar"))(a)
 
 
-def add(a: Any, b: Any) -> Tensor:
+def add(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
     """a + b; either may be a number."""
+    if numpy:
+        return ufunc(add, numpy, a, b)
     if isinstance(a, Tensor) and isinstance(b, Tensor):  # first: the others take longer to tell
         return EWiseAdd()(a, b)
     if is_scalar(b):
@@ -87,8 +89,10 @@ class EWiseSub(Elementwise):
         return out_grad, -out_grad
 
 
-def subtract(a: Any, b: Any) -> Tensor:
+def subtract(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
     """a - b: in a graph a + (-b), as the course has it."""
+    if numpy:
+        return ufunc(subtract, numpy, a, b)
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         recorded = autograd.is_grad_enabled() and (a.requires_grad or b.requires_grad)
         if not recorded and not autograd.LAZY_MODE:
@@ -148,8 +152,10 @@ def mul_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     return MulScalar(as_scalar(scalar, "mul_scalar"))(a)
 
 
-def multiply(a: Any, b: Any) -> Tensor:
+def multiply(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
     """a * b; either may be a number."""
+    if numpy:
+        return ufunc(multiply, numpy, a, b)
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return EWiseMul()(a, b)
     if is_scalar(b):
@@ -197,8 +203,10 @@ def divide_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     return DivScalar(as_scalar(scalar, "divide_scalar"))(a)
 
 
-def divide(a: Any, b: Any) -> Tensor:
+def divide(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
     """a / b; either may be a number. Integers divide to float64."""
+    if numpy:
+        return ufunc(divide, numpy, a, b)
     if is_scalar(b):
         return DivScalar(b)(check_tensor("divide", a))
     if is_scalar(a):
@@ -264,8 +272,10 @@ def power_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     return PowerScalar(as_scalar(scalar, "power_scalar"))(a)
 
 
-def power(a: Any, b: Any) -> Tensor:
+def power(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
     """a ** b; either may be a number."""
+    if numpy:
+        return ufunc(power, numpy, a, b)
     if is_scalar(b):
         return PowerScalar(b)(check_tensor("power", a))
     if is_scalar(a):
@@ -284,8 +294,10 @@ class Atan2(Elementwise):
         return scaled * x, -scaled * y
 
 
-def atan2(y: Any, x: Any) -> Tensor:
+def atan2(y: Any, x: Any, **numpy: Unpack[Ufunc]) -> Tensor:
     """The angle in [-π, π] between the x axis and the direction to the point (x, y)."""
+    if numpy:
+        return ufunc(atan2, numpy, y, x)
     return Atan2()(*pair("atan2", y, x))
 
 
@@ -299,9 +311,9 @@ class Remainder(Elementwise):
         return out_grad, -out_grad * floor_divide(a, b)
 
 
-def remainder(a: Any, b: Any) -> Tensor:
-    """The remainder of floor division; it has the sign of b, as in Python."""
-    return Remainder()(*pair("remainder", a, b))
+remainder = of_two(
+    Remainder, "The remainder of floor division; it has the sign of b, as in Python."
+)
 
 
 class FloorDivide(Elementwise, FlatOp):
@@ -310,6 +322,4 @@ class FloorDivide(Elementwise, FlatOp):
     kernel = "floor_divide"
 
 
-def floor_divide(a: Any, b: Any) -> Tensor:
-    """The largest whole number not above a / b."""
-    return FloorDivide()(*pair("floor_divide", a, b))
+floor_divide = of_two(FloorDivide, "The largest whole number not above a / b.")

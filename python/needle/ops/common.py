@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 import numpy as np
 
 from .. import config, tracing
 from ..autograd import Tensor, TensorOp
 from ..dtype import Scalar as Scalar, dtype_of, promote_scalar
-from ..ndarray import functions as F
+from ..ndarray import functions as F, layout
 from ..ndarray.array import NDArray, as_scalar, from_numpy
 from ..ndarray.index.errors import saying
 
@@ -130,10 +130,33 @@ def one_of(op: str, axes: Any = None, axis: Any = None, dim: Any = None) -> Any:
         if len(given) > 1:
             raise TypeError(f"[{op}] give one of axes, axis and dim, got {given}.")
         (axes,) = given
-    if axes is None or isinstance(axes, (int, tuple)) or hasattr(axes, "__index__"):
+    if axes is None:
+        return axes
+    if axes is True or axes is False:
+        raise TypeError(f"[{op}] axis must be an integer, got {axes}.")
+    if isinstance(axes, (int, tuple)) or hasattr(axes, "__index__"):
         return axes
     # Operators keep it: a list may change, and an iterator ends.
     return tuple(axes) if isinstance(axes, Iterable) else axes
+
+
+def along(op: str, x: Tensor, axis: Any) -> tuple[Tensor, int]:
+    """x and a valid axis of it; a 0-d tensor is looked at as one element along axis 0."""
+    if layout.names_element(axis, check_tensor(op, x).ndim):
+        return x.reshape((1,)), 0
+    return x, layout.normalize_axis(axis, x.ndim, op)
+
+
+def flat_or_along(op: str, x: Tensor, axis: Any) -> tuple[Tensor, int]:
+    """The same, and for axis None the only axis of flat x."""
+    if axis is None:
+        return check_tensor(op, x).reshape((x.size,)), 0
+    return along(op, x, axis)
+
+
+def shaped(result: Tensor, x: Tensor, axis: Any) -> Tensor:
+    """A result along an axis of x: 0-d if x is 0-d and the axis was named."""
+    return result.reshape(()) if x.ndim == 0 and axis is not None and result.size else result
 
 
 def axis_or_dim(op: str, axis: Any, dim: Any, default: Any) -> Any:
@@ -141,6 +164,94 @@ def axis_or_dim(op: str, axis: Any, dim: Any, default: Any) -> Any:
     if dim is None:
         return axis
     return one_of(op, axis=None if axis == default else axis, dim=dim)
+
+
+# Keywords -----------------------------------------------------------------------------------------
+
+# NumPy's keywords that ask for something that results here do not have: NumPy's default, which may
+# be given, and what to write instead.
+REFUSED: dict[str, tuple[Any, str]] = {
+    "out": (None, "a result is a new tensor: write y[...] = {op}(...)"),
+    "where": (True, "choose afterwards: where(mask, {op}(...), other)"),
+    "casting": ("same_kind", "cast with astype"),
+    "order": ("K", "permute the axes for another order"),
+    "copy": (None, "a result is a view if it can be one: clone it for a copy"),
+    "subok": (True, "results are plain tensors"),
+    "signature": (None, "give a dtype"),
+    "like": (None, "results are tensors"),
+    "overwrite_input": (False, "the input stays as it is"),
+}
+
+
+class Ufunc(TypedDict, total=False):
+    """NumPy's keywords of functions of elements: the dtype to compute in, and the defaults of those
+    that are refused."""
+
+    dtype: Any
+    out: None
+    where: Literal[True]
+    casting: Literal["same_kind"]
+    order: Literal["K"]
+    subok: Literal[True]
+    signature: None
+
+
+class Creation(TypedDict, total=False):
+    """NumPy's keywords of functions that make arrays, with the only values that are taken."""
+
+    order: Literal["C"] | None
+    like: None
+
+
+def numpy_options(
+    op: str, options: Mapping[str, Any], *taken: str, **defaults: Any
+) -> dict[str, Any]:
+    """Those of the given keywords that a function takes; all others must ask for nothing: have
+    NumPy's default, which is in `defaults` where a function's own is not the usual one."""
+    for name, value in options.items():
+        if name in taken:
+            continue
+        if name not in REFUSED:
+            raise TypeError(f"[{op}] got an unexpected keyword argument {name!r}.")
+        usual, instead = REFUSED[name]
+        default = defaults.get(name, usual)
+        if value is not default and not (isinstance(value, str) and value == default):
+            shown = repr(value) if isinstance(value, (str, bool)) else type(value).__name__
+            raise TypeError(f"[{op}] {name}={shown} is not supported; {instead.format(op=op)}.")
+    return {name: value for name, value in options.items() if name in taken}
+
+
+def no_out(op: str, out: Any) -> None:
+    """NumPy's `out` of a function: only None is taken."""
+    if out is not None:
+        numpy_options(op, {"out": out})
+
+
+def flag(op: str, name: str, value: Any) -> bool:
+    """True or False; a dtype or an axis in its place is a mistake, not the truth."""
+    if value is True or value is False:
+        return bool(value)
+    if isinstance(value, (int, np.bool_)) and value in (0, 1):
+        return bool(value)
+    raise TypeError(f"[{op}] {name} must be True or False, got {value!r:.60}.")
+
+
+def kept(op: str, keepdims: Any, keepdim: Any) -> bool:
+    """`keepdims` and `keepdim` mean the same."""
+    if keepdim is None:
+        return flag(op, "keepdims", keepdims)
+    if keepdims and not keepdim:
+        raise TypeError(f"[{op}] give one of keepdims and keepdim, got {keepdims} and {keepdim}.")
+    return flag(op, "keepdim", keepdim)
+
+
+def either(op: str, default: Any = ..., **named: Any) -> Any:
+    """One argument that goes by several names: what was given, or the default if there is one."""
+    found = {name: value for name, value in named.items() if value is not None}
+    if len(found) > 1 or (not found and default is ...):
+        got = " and ".join(found) or "none"
+        raise TypeError(f"[{op}] expected one of {' and '.join(named)}, got {got}.")
+    return next(iter(found.values()), default)
 
 
 class Alias(TensorOp):

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol, overload
+from typing import Any, ClassVar, Unpack, overload
 
 from ..autograd import Tensor, TensorOp
 from ..dtype import dtype_of
 from ..ndarray import functions as F
 from ..tile import program as tp
 from ..tile.program import Program, Symbol, program
-from .common import Scalar, check_tensor, constant, is_scalar, named, reporting_as
-from .elementwise import Elementwise, astype, pair
+from .common import (
+    Scalar,
+    Ufunc,
+    check_tensor,
+    constant,
+    either,
+    is_scalar,
+    named,
+    reporting_as,
+)
+from .elementwise import Elementwise, OfOne, OfTwo, astype, of_two, pair, ufunc
 from .fused import FusedOp
 
 __all__ = [
@@ -48,16 +56,12 @@ class PredicateScalar(Predicate):
         return F.binary(self.kernel, *operands)
 
 
-class Comparison(Protocol):
-    """A function of two tensors, or of a tensor and a number."""
-
-    def __call__(self, a: Any, b: Any) -> Tensor: ...
-
-
-def _comparison(kernel: str, doc: str) -> Comparison:
+def _comparison(kernel: str, doc: str) -> OfTwo:
     """The function that users call for a kernel of two operands."""
 
-    def function(a: Any, b: Any) -> Tensor:
+    def function(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+        if numpy:
+            return ufunc(function, numpy, a, b)
         if is_scalar(b) and isinstance(a, Tensor):
             return PredicateScalar(kernel, b)(a)
         if is_scalar(a) and isinstance(b, Tensor):
@@ -67,10 +71,12 @@ def _comparison(kernel: str, doc: str) -> Comparison:
     return named(function, kernel, doc)
 
 
-def _test(kernel: str, doc: str) -> Callable[[Tensor], Tensor]:
+def _test(kernel: str, doc: str) -> OfOne:
     """The function that users call for a kernel of one operand."""
 
-    def function(x: Tensor) -> Tensor:
+    def function(x: Tensor, **numpy: Unpack[Ufunc]) -> Tensor:
+        if numpy:
+            return ufunc(function, numpy, x)
         return Predicate(kernel)(check_tensor(kernel, x))
 
     return named(function, kernel, doc)
@@ -147,9 +153,7 @@ class Maximum(Extremum):
     wins = "greater"
 
 
-def maximum(a: Any, b: Any) -> Tensor:
-    """The larger of a and b, element by element."""
-    return Maximum()(*pair("maximum", a, b))
+maximum = of_two(Maximum, "The larger of a and b, element by element.")
 
 
 class Minimum(Extremum):
@@ -159,9 +163,7 @@ class Minimum(Extremum):
     wins = "less"
 
 
-def minimum(a: Any, b: Any) -> Tensor:
-    """The smaller of a and b, element by element."""
-    return Minimum()(*pair("minimum", a, b))
+minimum = of_two(Minimum, "The smaller of a and b, element by element.")
 
 
 class Where(TensorOp):
@@ -254,9 +256,23 @@ class Clip(TensorOp):
 
 @reporting_as("clip")
 def clip(
-    x: Tensor, min: Scalar | Tensor | None = None, max: Scalar | Tensor | None = None
+    x: Tensor,
+    min: Scalar | Tensor | None = None,
+    max: Scalar | Tensor | None = None,
+    *,
+    a_min: Scalar | Tensor | None = None,
+    a_max: Scalar | Tensor | None = None,
+    **numpy: Unpack[Ufunc],
 ) -> Tensor:
-    """x limited to [min, max]; None leaves a side open. Bounds may be tensors, which broadcast."""
+    """x limited to [min, max]; None leaves a side open. Bounds may be tensors, which broadcast.
+
+    a_min and a_max are NumPy's other names of min and max."""
+    min, max = (
+        either("clip", None, min=min, a_min=a_min),
+        either("clip", None, max=max, a_max=a_max),
+    )
+    if numpy:
+        return ufunc(clip, numpy, x, min, max)
     if min is None and max is None:
         raise ValueError("[clip] expected min, max or both, got neither.")
     if _is_bound(min) and _is_bound(max):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 from ..autograd import Tensor
 from ..dtype import dtype_of, promote
-from .common import check_tensor
+from .common import check_tensor, numpy_options
 from .elementwise import astype
 from .shape.movement import reshape
 
@@ -45,18 +45,37 @@ class Term(NamedTuple):
         return self.tensor if order == tuple(range(len(order))) else self.tensor.permute(order)
 
 
-def einsum(subscripts: str, *operands: Tensor) -> Tensor:
+class Contracted(TypedDict, total=False):
+    """NumPy's keywords of einsum, of which dtype is the type to compute in."""
+
+    dtype: Any
+    optimize: bool | Literal["greedy"]
+    out: None
+    order: Literal["K"]
+    casting: Literal["safe"]
+
+
+def einsum(subscripts: str, *operands: Tensor, **numpy: Unpack[Contracted]) -> Tensor:
     """Products of the operands, summed over the labels that the output does not have.
 
     einsum("ij,jk->ik", a, b) is a @ b; "ii->i" a diagonal; "...i,...i" a batched dot product.
     Without "->" the output has the labels that appear once, alphabetically, after those of "...".
+    Of several operands, the two with the smallest product come first, for each value of optimize
+    (True, False or "greedy"). dtype is the type to compute in.
     """
+    given = numpy_options("einsum", numpy, "dtype", "optimize", casting="safe")
+    if given.get("optimize", False) not in (True, False, "greedy"):
+        raise TypeError(
+            f"[einsum] optimize must be True, False or 'greedy', got {given['optimize']!r:.60}."
+        )
     if not isinstance(subscripts, str):
         got = type(subscripts).__name__
         raise TypeError(f"[einsum] expected subscripts like 'ij,jk->ik' first, got {got}.")
     if not operands:
         raise ValueError(f"[einsum] expected operands for {subscripts!r}, got none.")
     shapes = [check_tensor("einsum", x).shape for x in operands]
+    if given.get("dtype") is not None:
+        return einsum(subscripts, *(astype(x, given["dtype"]) for x in operands))
     inputs, output = parse(subscripts, shapes)
     dtype = dtype_of(operands[0].dtype)
     for x in operands[1:]:

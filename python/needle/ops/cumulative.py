@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd import Tensor, TensorOp
-from ..ndarray import functions as F, layout
-from .common import Scalar, check_tensor, one_of, zeros_like
+from ..ndarray import functions as F
+from .common import Scalar, flat_or_along, no_out, one_of, shaped, zeros_like
+from .elementwise import astype
 from .shape.movement import flip
 from .shape.pad import Pad, piece
 
@@ -38,21 +39,20 @@ class CumSum(TensorOp):
         return flip(backwards, self.axis)
 
 
-def _scanned(op: str, a: Tensor, *given: int | None) -> tuple[Any, int]:
-    """The tensor and the axis to run along: the flattened tensor when none was named."""
-    axis = one_of(op, *given)
-    x: Any = check_tensor(op, a)
-    if axis is None:
-        return x.reshape(x.size), 0
-    return x, layout.normalize_axis(axis, x.ndim, op)
+def _scan(op: type[CumSum | CumProd], name: str, a: Tensor, axis: Any, dtype: Any) -> Tensor:
+    x, along = flat_or_along(name, a, axis)
+    if dtype is None:
+        return shaped(op(along)(x), a, axis)
+    return astype(shaped(op(along)(astype(x, dtype)), a, axis), dtype)
 
 
 def cumsum(
-    a: Tensor, axis: int | None = None, *, axes: int | None = None, dim: int | None = None
-) -> Tensor:
-    """Running sums along an axis (None: of the flattened tensor)."""
-    x, along = _scanned("cumsum", a, axes, axis, dim)
-    return CumSum(along)(x)
+    a: Tensor, axis: int | None = None, dtype: Any = None, out: None = None, *,
+    axes: int | None = None, dim: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Running sums along an axis (None: of the flattened tensor), computed in a dtype."""
+    no_out("cumsum", out)
+    return _scan(CumSum, "cumsum", a, one_of("cumsum", axes, axis, dim), dtype)
 
 
 class CumProd(TensorOp):
@@ -82,11 +82,12 @@ class CumProd(TensorOp):
 
 
 def cumprod(
-    a: Tensor, axis: int | None = None, *, axes: int | None = None, dim: int | None = None
-) -> Tensor:
-    """Running products along an axis (None: of the flattened tensor)."""
-    x, along = _scanned("cumprod", a, axes, axis, dim)
-    return CumProd(along)(x)
+    a: Tensor, axis: int | None = None, dtype: Any = None, out: None = None, *,
+    axes: int | None = None, dim: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Running products along an axis (None: of the flattened tensor), computed in a dtype."""
+    no_out("cumprod", out)
+    return _scan(CumProd, "cumprod", a, one_of("cumprod", axes, axis, dim), dtype)
 
 
 METHODS = {f.__name__: f for f in (cumsum, cumprod)}

@@ -2,17 +2,20 @@
 
 The operators themselves are in compare.py (comparisons, choice, logic, bits), arithmetic.py and
 unary.py, one paragraph each. There y is the result (`node`), g the adjoint of y (`out_grad`).
-Inputs broadcast; `fit` sums and casts a gradient back to its input.
+Inputs broadcast; autograd sums and casts a gradient back to its input.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, Protocol, TypedDict, Unpack
+
+import numpy as np
 
 from ..autograd import Tensor, TensorOp
-from ..dtype import dtype_of
+from ..dtype import DType, bool_, dtype_of
 from ..ndarray import functions as F
-from .common import Scalar, check_tensor, constant
+from .common import Scalar, Ufunc, check_tensor, constant, flag, is_scalar, named, numpy_options
 
 __all__ = ["Elementwise", "WithScalar", "Cast", "astype"]
 
@@ -55,10 +58,25 @@ class Cast(TensorOp):
         return out_grad.astype(node.inputs[0].dtype)
 
 
-def astype(x: Tensor, dtype: Any) -> Tensor:
-    """x with another dtype; x itself when it has it."""
+class Casting(TypedDict, total=False):
+    """NumPy's keywords of astype; those behind device have their defaults."""
+
+    copy: bool
+    device: Any
+    order: Literal["K"]
+    casting: Literal["unsafe"]
+    subok: Literal[True]
+
+
+def astype(x: Tensor, dtype: Any, **numpy: Unpack[Casting]) -> Tensor:
+    """x with another dtype; x itself when it has it, or a copy if `copy` is True."""
     check_tensor("astype", x)
     dtype = dtype_of(dtype)
+    if numpy:
+        given = numpy_options("astype", numpy, "copy", "device", casting="unsafe")
+        moved = x.to(given.get("device"), dtype)
+        is_copy = flag("astype", "copy", given.get("copy", False))
+        return moved.clone() if is_copy and moved is x else moved
     return x if x.dtype == dtype else Cast(dtype)(x)
 
 
@@ -71,3 +89,81 @@ def pair(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
     raise TypeError(
         f"[{op}] expected at least one Tensor, got {type(a).__name__} and {type(b).__name__}."
     )
+
+
+# What users call ----------------------------------------------------------------------------------
+
+
+class OfOne(Protocol):
+    """A function of one tensor, with NumPy's keywords."""
+
+    __name__: str
+
+    def __call__(self, x: Tensor, **numpy: Unpack[Ufunc]) -> Tensor: ...
+
+
+class OfTwo(Protocol):
+    """A function of two tensors, or of a tensor and a number, with NumPy's keywords."""
+
+    __name__: str
+
+    def __call__(self, a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor: ...
+
+
+def of_one(op: type[TensorOp], doc: str) -> OfOne:
+    """The function that users call for an operator of one tensor: its name in small letters."""
+    name = op.__name__.lower()
+
+    def function(x: Tensor, **numpy: Unpack[Ufunc]) -> Tensor:
+        if numpy:
+            return ufunc(function, numpy, x)
+        return op()(check_tensor(name, x))
+
+    function.__module__ = op.__module__
+    return named(function, name, doc)
+
+
+def of_two(op: type[Elementwise], doc: str) -> OfTwo:
+    """The function that users call for an operator of two tensors: the name of its kernel."""
+    name = op.kernel
+
+    def function(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+        if numpy:
+            return ufunc(function, numpy, a, b)
+        return op()(*pair(name, a, b))
+
+    function.__module__ = op.__module__
+    return named(function, name, doc)
+
+
+def ufunc(function: Callable[..., Tensor], numpy: Any, *operands: Any) -> Tensor:
+    """function(*operands) with NumPy's keywords, of which `dtype` is the type to compute in."""
+    op = function.__name__
+    dtype = numpy_options(op, numpy, "dtype").get("dtype")
+    if dtype is None:
+        return function(*operands)
+    wanted = dtype_of(dtype)
+    if wanted is not bool_:  # what gives bools does not compute in them
+        like = next((x for x in operands if isinstance(x, Tensor)), None)
+        operands = tuple(in_dtype(op, x, wanted, like) for x in operands)
+    result = function(*operands)
+    if result.dtype != wanted:
+        raise TypeError(f"[{op}] cannot be computed in {wanted}: the result is {result.dtype}.")
+    return result
+
+
+KINDS = "buif"  # each fits into those behind it, if not in size
+
+
+def in_dtype(op: str, x: Any, dtype: DType, like: Tensor | None = None) -> Any:
+    """An operand in a dtype that holds its kind; numbers stay numbers."""
+    if x is None:  # no bound
+        return x
+    if not is_scalar(x):
+        x = check_tensor(op, x) if like is None else constant(x, like, op)
+    number = "f" if isinstance(x, (float, np.floating)) else "b"
+    kind = number if is_scalar(x) else dtype_of(x.dtype).kind
+    if KINDS.index(kind) > KINDS.index(dtype.kind):
+        got = type(x).__name__ if is_scalar(x) else x.dtype
+        raise TypeError(f"[{op}] {got} does not go into {dtype}; cast it with astype.")
+    return x if is_scalar(x) else astype(x, dtype)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F
 from .arithmetic import multiply
-from .elementwise import pair
+from .common import Ufunc, no_out
+from .elementwise import pair, ufunc
 from .shape.movement import permute, reshape
 
 __all__ = ["MatMul", "matmul", "dot", "outer"]
@@ -72,13 +73,16 @@ def _rows(x: Any) -> Any:
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
-def matmul(a: Any, b: Any) -> Tensor:
+def matmul(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
     """The matrix product a @ b, batched and broadcast over the leading axes."""
+    if numpy:
+        return ufunc(matmul, numpy, a, b)
     return MatMul()(*pair("matmul", a, b))
 
 
-def dot(a: Any, b: Any) -> Tensor:
+def dot(a: Any, b: Any, out: None = None) -> Tensor:
     """NumPy's dot: the last axis of a with the last but one of b; products with 0-d tensors."""
+    no_out("dot", out)
     a, b = pair("dot", a, b)
     if a.ndim == 0 or b.ndim == 0:
         return multiply(a, b)
@@ -91,7 +95,8 @@ def dot(a: Any, b: Any) -> Tensor:
     return reshape(matmul(a, flat), *a.shape[:-1], *batch, columns)
 
 
-def outer(a: Any, b: Any) -> Tensor:
+def outer(a: Any, b: Any, out: None = None) -> Tensor:
     """y[i, j] = a[i] b[j], of the flattened tensors."""
+    no_out("outer", out)
     a, b = pair("outer", a, b)
     return multiply(reshape(a, a.size, 1), reshape(b, 1, b.size))

@@ -9,17 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Unpack
 
 from ..autograd import Tensor, TensorOp
-from ..dtype import DType, dtype_of, float64, widened
+from ..dtype import accumulator as accumulator, averaged as averaged, dtype_of, float64
 from ..ndarray import functions as F, layout
 from ..tile import program as tp
 from ..tile.program import Symbol, program
-from .arithmetic import divide
-from .common import check_tensor, named, one_of, reporting_as, zeros_like
+from .arithmetic import add, divide, multiply
+from .common import (
+    Scalar,
+    check_tensor,
+    either,
+    kept,
+    named,
+    no_out,
+    one_of,
+    reporting_as,
+    zeros_like,
+)
 from .compare import equal, maximum, minimum, not_equal, where
 from .elementwise import astype
+from .index.masked import KEYWORDS_DOC, Reduced, Spread, mean_with, reduce_with, var_with
 from .shape.movement import inverse_order
 
 __all__ = [
@@ -31,26 +42,19 @@ __all__ = [
 Axes = int | Sequence[int] | None
 
 
-def averaged(dtype: Any) -> DType:
-    """The type of a mean: float64 for integers and bools, floats stay."""
-    dtype = dtype_of(dtype)
-    return dtype if dtype.is_floating else float64
-
-
 def in_floats(a: Any) -> Any:
     """An array in the type of a mean: itself if it holds floats."""
     return a if dtype_of(a.dtype).is_floating else F.cast(a, float64)
-
-
-def accumulator(dtype: Any) -> DType:
-    """The type in which sums on the way to a mean are kept."""
-    return widened(averaged(dtype))
 
 
 class Reduction(TensorOp):
     """Over axes (None: all) that vanish, or stay with size 1 (keepdims)."""
 
     name: ClassVar[str]
+    keywords: ClassVar[tuple[str, ...]] = ()  # of NumPy's, those that it takes
+    with_numpy: ClassVar[Callable[..., Tensor]] = staticmethod(reduce_with)
+    identity: ClassVar[Scalar | None] = None  # counts for nothing beside other elements
+    of_two: ClassVar[Callable[..., Tensor]]  # a result and one more element
 
     def __init__(self, axes: Axes = None, keepdims: bool = False):
         self.axes = axes
@@ -85,7 +89,8 @@ class OverAxes(Protocol):
         *,
         axis: Axes = None,
         dim: Axes = None,
-        keepdim: bool = False,
+        keepdim: bool | None = None,
+        **numpy: Unpack[Reduced],
     ) -> Tensor: ...
 
 
@@ -94,11 +99,9 @@ axes, axis and dim mean the same: an int, several, negative ones from the end, N
 vanish, or with keepdims (or keepdim) stay with size 1."""
 
 
-def over_axes(
-    op: type[Reduction], name: str, doc: str, of_two: Callable[[Any, Any], Tensor] | None = None
-) -> OverAxes:
-    """The function that users call for a reduction operator; of_two is what it gives for a second
-    tensor in place of axes, as PyTorch's `max(a, b)`."""
+def over_axes(op: type[Reduction], name: str, doc: str) -> OverAxes:
+    """The function that users call for a reduction operator."""
+    is_extreme = op.identity is None and hasattr(op, "of_two")
 
     def function(
         a: Tensor,
@@ -107,17 +110,25 @@ def over_axes(
         *,
         axis: Axes = None,
         dim: Axes = None,
-        keepdim: bool = False,
+        keepdim: bool | None = None,
+        **numpy: Unpack[Reduced],
     ) -> Tensor:
-        if of_two is not None and isinstance(axes, Tensor):
-            return of_two(a, axes)
+        if is_extreme and isinstance(axes, Tensor):
+            if keepdims is not False or not axis is dim is keepdim is None:
+                raise TypeError(f"[{name}] expected two tensors alone, got axes or keepdims, too.")
+            return op.of_two(a, axes, **numpy)
         given = one_of(op.name, axes, axis, dim)
-        return op(given, keepdims or keepdim)(check_tensor(op.name, a))
+        if keepdims is not False or keepdim is not None:
+            keepdims = kept(op.name, keepdims, keepdim)
+        if numpy:
+            return op.with_numpy(op, check_tensor(op.name, a), given, keepdims, numpy)
+        return op(given, keepdims)(check_tensor(op.name, a))
 
-    if of_two is not None:
-        doc += f" Of two tensors, as in PyTorch, their {of_two.__name__}."
     function.__module__ = op.__module__
-    return named(function, name, f"{doc}\n\n{AXES_DOC}")
+    if is_extreme:
+        doc += f" Of two tensors, as in PyTorch, their {op.of_two.__name__}."
+    meant = [KEYWORDS_DOC[keyword] for keyword in op.keywords]
+    return named(function, name, "\n\n".join([doc, AXES_DOC, *meant]))
 
 
 # Sums and averages --------------------------------------------------------------------------------
@@ -128,6 +139,9 @@ class Summation(Reduction):
 
     name = "sum"
     linear = True
+    keywords = ("dtype", "where", "initial")
+    identity = 0
+    of_two = staticmethod(add)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
@@ -143,6 +157,8 @@ class Mean(Reduction):
 
     name = "mean"
     linear = True
+    keywords = ("dtype", "where")
+    with_numpy = staticmethod(mean_with)
 
     def compute(self, a: Any) -> Any:
         count = self.count(a.shape)
@@ -220,28 +236,36 @@ def _correction(
 
 def var(
     a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None,
-    keepdim: bool = False, correction: float | None = None, ddof: float | None = None,
-    unbiased: bool | None = None,
+    keepdim: bool | None = None, correction: float | None = None, ddof: float | None = None,
+    unbiased: bool | None = None, **numpy: Unpack[Spread],
 ) -> Tensor:  # fmt: skip
     """The variance over axes, divided by n - correction (also called ddof; 0 if not given).
 
-    unbiased=True is a correction of 1."""
+    unbiased=True is a correction of 1. NumPy's keywords: the dtype to compute in; where, bools that
+    say which elements count; mean, if it is known, with the axes that vanish of size 1."""
+    free = _correction("var", correction, ddof, unbiased)
     given = one_of("var", axes, axis, dim)
-    return Var(given, keepdims or keepdim, _correction("var", correction, ddof, unbiased))(
-        check_tensor("var", a)
-    )
+    return _variance(Var, a, given, kept("var", keepdims, keepdim), free, numpy)
 
 
 def std(
     a: Tensor, axes: Axes = None, keepdims: bool = False, *, axis: Axes = None, dim: Axes = None,
-    keepdim: bool = False, correction: float | None = None, ddof: float | None = None,
-    unbiased: bool | None = None,
+    keepdim: bool | None = None, correction: float | None = None, ddof: float | None = None,
+    unbiased: bool | None = None, **numpy: Unpack[Spread],
 ) -> Tensor:  # fmt: skip
-    """The standard deviation over axes: the square root of `var`."""
+    """The standard deviation over axes: the square root of `var`, with the same arguments."""
+    free = _correction("std", correction, ddof, unbiased)
     given = one_of("std", axes, axis, dim)
-    return Std(given, keepdims or keepdim, _correction("std", correction, ddof, unbiased))(
-        check_tensor("std", a)
-    )
+    return _variance(Std, a, given, kept("std", keepdims, keepdim), free, numpy)
+
+
+def _variance(
+    op: type[Var], a: Tensor, axes: Axes, keepdims: bool, correction: float, numpy: Any
+) -> Tensor:
+    check_tensor(op.name, a)
+    if numpy:
+        return var_with(op.name, a, axes, keepdims, correction, numpy)
+    return op(axes, keepdims, correction)(a)
 
 
 # Largest and smallest -----------------------------------------------------------------------------
@@ -249,6 +273,8 @@ def std(
 
 class Extreme(Reduction):
     """The gradient is shared equally by all elements that are the extreme one"""
+
+    keywords = ("where", "initial")
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
@@ -262,18 +288,20 @@ class Max(Extreme):
     """y = max x_i; NaN if any is"""
 
     name = "max"
+    of_two = staticmethod(maximum)
 
 
-max = over_axes(Max, "max", "The largest element over axes.", maximum)
+max = over_axes(Max, "max", "The largest element over axes.")
 
 
 class Min(Extreme):
     """y = min x_i; NaN if any is"""
 
     name = "min"
+    of_two = staticmethod(minimum)
 
 
-min = over_axes(Min, "min", "The smallest element over axes.", minimum)
+min = over_axes(Min, "min", "The smallest element over axes.")
 
 
 class ArgReduce(TensorOp):
@@ -291,39 +319,44 @@ class ArgReduce(TensorOp):
 
 
 def argmax(
-    a: Tensor, axis: int | None = None, keepdims: bool = False, *,
-    axes: int | None = None, dim: int | None = None, keepdim: bool = False,
+    a: Tensor, axis: int | None = None, keepdims: bool = False, *, axes: int | None = None,
+    dim: int | None = None, keepdim: bool | None = None, out: None = None,
 ) -> Tensor:  # fmt: skip
     """Where the largest element is, along an axis; the first of equals, NaN before all."""
-    given = one_of("argmax", axes, axis, dim)
-    return ArgReduce("argmax", given, keepdims or keepdim)(check_tensor("argmax", a))
+    no_out("argmax", out)
+    given, keepdims = one_of("argmax", axes, axis, dim), kept("argmax", keepdims, keepdim)
+    return ArgReduce("argmax", given, keepdims)(check_tensor("argmax", a))
 
 
 def argmin(
-    a: Tensor, axis: int | None = None, keepdims: bool = False, *,
-    axes: int | None = None, dim: int | None = None, keepdim: bool = False,
+    a: Tensor, axis: int | None = None, keepdims: bool = False, *, axes: int | None = None,
+    dim: int | None = None, keepdim: bool | None = None, out: None = None,
 ) -> Tensor:  # fmt: skip
     """Where the smallest element is, along an axis; the first of equals, NaN before all."""
-    given = one_of("argmin", axes, axis, dim)
-    return ArgReduce("argmin", given, keepdims or keepdim)(check_tensor("argmin", a))
+    no_out("argmin", out)
+    given, keepdims = one_of("argmin", axes, axis, dim), kept("argmin", keepdims, keepdim)
+    return ArgReduce("argmin", given, keepdims)(check_tensor("argmin", a))
 
 
 class Quantifier(Reduction):
     """y = true if any, or all, of x_i are not zero"""
 
     differentiable = False
+    keywords = ("where",)
 
 
 class AnyOf(Quantifier):
     """y = x_1 or x_2 or ..."""
 
     name = "any"
+    identity = False
 
 
 class AllOf(Quantifier):
     """y = x_1 and x_2 and ..."""
 
     name = "all"
+    identity = True
 
 
 any = over_axes(AnyOf, "any", "Is any element true (not zero)?")
@@ -345,6 +378,9 @@ class Prod(Reduction):
     """y = Π x_i,  dy/dx_i = Π_{j < i} x_j Π_{j > i} x_j: right with zeros, too"""
 
     name = "prod"
+    keywords = ("dtype", "where", "initial")
+    identity = 1
+    of_two = staticmethod(multiply)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
@@ -374,22 +410,21 @@ prod = over_axes(Prod, "prod", "The product over axes.")
 
 @reporting_as("norm")
 def norm(
-    a: Tensor, ord: float | str = 2, axes: Axes = None, keepdims: bool = False, *,
-    axis: Axes = None, dim: Axes = None, keepdim: bool = False, p: float | str | None = None,
+    a: Tensor, ord: float | str | None = None, axes: Axes = None, keepdims: bool = False, *,
+    axis: Axes = None, dim: Axes = None, keepdim: bool | None = None, p: float | str | None = None,
 ) -> Tensor:  # fmt: skip
-    """(Σ |x_i|^ord)^(1/ord) over axes: a vector norm. ord may be inf, -inf and 0 (not-zeros).
-
-    p is another name of ord.
+    """(Σ |x_i|^ord)^(1/ord) over axes: a vector norm. ord (or p) is 2 if not given, and may be inf,
+    -inf and 0 (not-zeros).
 
     The gradient is 0 where the norm is 0."""
-    keepdims = keepdims or keepdim
-    ord = ord if p is None else p
+    keepdims = kept("norm", keepdims, keepdim)
+    ord = either("norm", 2, ord=ord, p=p)
     given = one_of("norm", axes, axis, dim)
     dtype = check_tensor("norm", a).dtype
     x: Any = astype(a, accumulator(dtype))
     power = 2 if ord == "fro" else ord
-    if not isinstance(power, (int, float)) or (power < 0 and power != -math.inf):
-        raise ValueError(f"[norm] ord must be a number >= 0, inf, -inf or 'fro', got {ord!r}.")
+    if not isinstance(power, (int, float)) or math.isnan(power):
+        raise ValueError(f"[norm] ord must be a number, inf, -inf or 'fro', got {ord!r}.")
     result: Any
     if power == math.inf:
         result = max(x.abs(), given, keepdims)
@@ -434,7 +469,7 @@ def _powers(x: Any, power: float) -> Any:
     """|x|^power; a zero is taken out of the graph, since the rule gives 0 · ∞ there."""
     zero = equal(x, 0)
     safe: Any = where(zero, 1, x)
-    return where(zero, 0, safe.abs() ** power)
+    return where(zero, 0 if power > 0 else math.inf, safe.abs() ** power)
 
 
 class Root(TensorOp):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from ..autograd import Tensor
 from ..dtype import dtype_of
 from ..ndarray import layout
 from .arithmetic import multiply
-from .common import Scalar, check_tensor, constant, reporting_as, whole_number
+from .common import Scalar, Ufunc, check_tensor, constant, reporting_as, whole_number
 from .compare import clip
-from .elementwise import astype
+from .elementwise import astype, ufunc
 from .index.along_axis import AlongIntoZeros
 from .matmul import matmul
 from .reduce import norm
@@ -22,8 +22,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-def reciprocal(x: Tensor) -> Tensor:
-    """1 / x"""
+def reciprocal(x: Tensor, **numpy: Unpack[Ufunc]) -> Tensor:
+    """1 / x; of integers in float64."""
+    if numpy:
+        return ufunc(reciprocal, numpy, x)
     return 1 / check_tensor("reciprocal", x)
 
 

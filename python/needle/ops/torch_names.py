@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -19,13 +19,24 @@ from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
 from . import compare, reduce
 from .arithmetic import add, divide, multiply, negate, power, subtract
-from .common import check_tensor, check_tensors, constant, named, reporting_as, whole_number
+from .common import (
+    along,
+    check_tensor,
+    check_tensors,
+    constant,
+    either,
+    named,
+    no_out,
+    reporting_as,
+    shaped,
+    whole_number,
+)
 from .elementwise import astype
 from .index.along_axis import saying_places, vector_of_places
 from .index.indexing import as_mask, getitem
 from .matmul import matmul, outer
 from .network.softmax import logsoftmax
-from .shape.concat import concatenate, repeat, split
+from .shape.concat import Joined, concatenate, repeat, split
 from .shape.movement import (
     OnDiagonal,
     broadcast_to,
@@ -75,7 +86,7 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
 
 def movedim(x: Tensor, source: Any, destination: Any) -> Tensor:
     """Axes moved to other positions; the rest keep their order."""
-    ndim = check_tensor("movedim", x).ndim
+    ndim = max(check_tensor("movedim", x).ndim, 1)  # axis 0 of a 0-d tensor stays
     pair = [s if isinstance(s, Sequence) else (s,) for s in (source, destination)]
     start, end = ([layout.normalize_axis(i, ndim, "movedim") for i in axes] for axes in pair)
     if len(start) != len(end) or len({*start}) < len(start) or len({*end}) < len(end):
@@ -86,7 +97,7 @@ def movedim(x: Tensor, source: Any, destination: Any) -> Tensor:
     order = [i for i in range(ndim) if i not in start]
     for where, axis in sorted(zip(end, start, strict=True)):
         order.insert(where, axis)
-    return permute(x, tuple(order))
+    return permute(x, tuple(order) if x.ndim else ())
 
 
 moveaxis = movedim
@@ -140,10 +151,10 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 @reporting_as("index_select")
 def index_select(x: Tensor, dim: int, index: Any) -> Tensor:
     """The slices of an axis at the given positions."""
-    axis = layout.normalize_axis(dim, check_tensor("index_select", x).ndim, "index_select")
+    rows, axis = along("index_select", x, dim)
     at = vector_of_places("index_select", index, x)
-    with saying_places("index_select", x, axis):
-        return getitem(x, (*[slice(None)] * axis, at))
+    with saying_places("index_select", rows, axis):
+        return shaped(getitem(rows, (*[slice(None)] * axis, at)), x, axis)
 
 
 @reporting_as("masked_select")
@@ -154,37 +165,43 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     return getitem(broadcast_to(x, shape), broadcast_to(chosen, shape))
 
 
-def diag(x: Tensor, diagonal: int = 0) -> Tensor:
-    """A matrix with this diagonal, or a matrix's diagonal."""
+def diag(x: Tensor, diagonal: int | None = None, *, k: int | None = None) -> Tensor:
+    """A matrix with this diagonal (or k), or a matrix's diagonal."""
     if check_tensor("diag", x).ndim not in (1, 2):
         raise ValueError(f"[diag] expected a vector or a matrix, got {x.shape}.")
-    offset = whole_number("diag", "diagonal", diagonal)
+    offset = whole_number("diag", "diagonal", either("diag", 0, diagonal=diagonal, k=k))
     if x.ndim == 2:
         return _diagonal(x, offset)
     n = x.size + abs(offset)
     return OnDiagonal((n, n), offset, 0, 1)(x)
 
 
-def trace(x: Tensor) -> Tensor:
-    """The sum of a matrix's diagonal."""
-    if check_tensor("trace", x).ndim != 2:
+def trace(
+    x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, *,
+    out: None = None,
+) -> Tensor:  # fmt: skip
+    """The sum of a matrix's diagonal, or of a diagonal of two axes, computed in a dtype."""
+    no_out("trace", out)
+    if check_tensor("trace", x).ndim < 2:
         raise ValueError(f"[trace] expected a matrix, got {x.shape}.")
-    return reduce.summation(_diagonal(x))
+    return reduce.summation(_diagonal(x, offset, axis1, axis2), -1, dtype=dtype)
 
 
 # Joining ------------------------------------------------------------------------------------------
 
 
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Side by side: along the second axis, or the only one."""
+@reporting_as("hstack")
+def hstack(tensors: Sequence[Tensor], **numpy: Unpack[Joined]) -> Tensor:
+    """Side by side: along the second axis, or the only one; in a dtype, if one is given."""
     rows = [reshape(x, 1) if x.ndim == 0 else x for x in check_tensors("hstack", tensors)]
-    return concatenate(rows, 0 if rows[0].ndim == 1 else 1)
+    return concatenate(rows, 0 if rows[0].ndim == 1 else 1, **numpy)
 
 
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Below each other: along the first axis, vectors as rows."""
+@reporting_as("vstack")
+def vstack(tensors: Sequence[Tensor], **numpy: Unpack[Joined]) -> Tensor:
+    """Below each other: along the first axis, vectors as rows; in a dtype, if one is given."""
     given = check_tensors("vstack", tensors)
-    return concatenate([reshape(x, 1, x.size) if x.ndim < 2 else x for x in given], 0)
+    return concatenate([reshape(x, 1, x.size) if x.ndim < 2 else x for x in given], 0, **numpy)
 
 
 # Comparison ---------------------------------------------------------------------------------------

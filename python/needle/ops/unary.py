@@ -7,12 +7,12 @@ from functools import cache
 from typing import Any, ClassVar
 
 from ..autograd import Tensor, TensorOp
-from ..dtype import dtype_of, float64, floating, widened
+from ..dtype import bool_, dtype_of, float64, floating, widened
 from ..ndarray import functions as F
 from ..tile import program as tp
 from ..tile.program import Program, Symbol, program
-from .common import FlatOp, check_tensor
-from .elementwise import Elementwise
+from .common import FlatOp, check_tensor, no_out, whole_number
+from .elementwise import Elementwise, astype, of_one
 from .fused import FusedOp
 
 # Exported as needle.<name>; the functions are also methods of Tensor.
@@ -35,9 +35,7 @@ class Abs(Elementwise):
         return out_grad * sign(node.inputs[0])
 
 
-def abs(x: Tensor) -> Tensor:
-    """The absolute value."""
-    return Abs()(check_tensor("abs", x))
+abs = of_one(Abs, "The absolute value.")
 
 
 class Sign(Elementwise, FlatOp):
@@ -46,9 +44,7 @@ class Sign(Elementwise, FlatOp):
     kernel = "sign"
 
 
-def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1, as x is negative, zero or positive."""
-    return Sign()(check_tensor("sign", x))
+sign = of_one(Sign, "-1, 0 or 1, as x is negative, zero or positive.")
 
 
 class Exp(Elementwise):
@@ -60,9 +56,7 @@ class Exp(Elementwise):
         return out_grad * node
 
 
-def exp(x: Tensor) -> Tensor:
-    """e to the power x."""
-    return Exp()(check_tensor("exp", x))
+exp = of_one(Exp, "e to the power x.")
 
 
 class Expm1(Elementwise):
@@ -74,9 +68,7 @@ class Expm1(Elementwise):
         return out_grad * (node + 1)
 
 
-def expm1(x: Tensor) -> Tensor:
-    """exp(x) - 1, accurate near 0."""
-    return Expm1()(check_tensor("expm1", x))
+expm1 = of_one(Expm1, "exp(x) - 1, accurate near 0.")
 
 
 class Log(Elementwise):
@@ -88,9 +80,7 @@ class Log(Elementwise):
         return out_grad / node.inputs[0]
 
 
-def log(x: Tensor) -> Tensor:
-    """The natural logarithm."""
-    return Log()(check_tensor("log", x))
+log = of_one(Log, "The natural logarithm.")
 
 
 class Log1p(Elementwise):
@@ -102,9 +92,7 @@ class Log1p(Elementwise):
         return out_grad / (node.inputs[0] + 1)
 
 
-def log1p(x: Tensor) -> Tensor:
-    """log(1 + x), accurate near 0."""
-    return Log1p()(check_tensor("log1p", x))
+log1p = of_one(Log1p, "log(1 + x), accurate near 0.")
 
 
 class LogOfBase(TensorOp):
@@ -143,9 +131,7 @@ class Log2(LogOfBase):
     base = 2
 
 
-def log2(x: Tensor) -> Tensor:
-    """The logarithm to base 2; of powers of 2 it is exact."""
-    return Log2()(check_tensor("log2", x))
+log2 = of_one(Log2, "The logarithm to base 2; of powers of 2 it is exact.")
 
 
 class Log10(LogOfBase):
@@ -154,9 +140,7 @@ class Log10(LogOfBase):
     base = 10
 
 
-def log10(x: Tensor) -> Tensor:
-    """The logarithm to base 10; of powers of 10 it is exact."""
-    return Log10()(check_tensor("log10", x))
+log10 = of_one(Log10, "The logarithm to base 10; of powers of 10 it is exact.")
 
 
 class Sqrt(Elementwise):
@@ -168,9 +152,7 @@ class Sqrt(Elementwise):
         return out_grad * 0.5 / node
 
 
-def sqrt(x: Tensor) -> Tensor:
-    """The square root."""
-    return Sqrt()(check_tensor("sqrt", x))
+sqrt = of_one(Sqrt, "The square root.")
 
 
 class Rsqrt(Elementwise):
@@ -182,9 +164,7 @@ class Rsqrt(Elementwise):
         return out_grad * -0.5 * node * node * node
 
 
-def rsqrt(x: Tensor) -> Tensor:
-    """1 / sqrt(x)."""
-    return Rsqrt()(check_tensor("rsqrt", x))
+rsqrt = of_one(Rsqrt, "1 / sqrt(x).")
 
 
 class Square(Elementwise):
@@ -196,9 +176,7 @@ class Square(Elementwise):
         return out_grad * 2 * node.inputs[0]
 
 
-def square(x: Tensor) -> Tensor:
-    """x * x."""
-    return Square()(check_tensor("square", x))
+square = of_one(Square, "x * x.")
 
 
 class Sin(Elementwise):
@@ -210,9 +188,7 @@ class Sin(Elementwise):
         return out_grad * cos(node.inputs[0])
 
 
-def sin(x: Tensor) -> Tensor:
-    """The sine of x radians."""
-    return Sin()(check_tensor("sin", x))
+sin = of_one(Sin, "The sine of x radians.")
 
 
 class Cos(Elementwise):
@@ -224,9 +200,7 @@ class Cos(Elementwise):
         return -out_grad * sin(node.inputs[0])
 
 
-def cos(x: Tensor) -> Tensor:
-    """The cosine of x radians."""
-    return Cos()(check_tensor("cos", x))
+cos = of_one(Cos, "The cosine of x radians.")
 
 
 class Tan(Elementwise):
@@ -238,9 +212,7 @@ class Tan(Elementwise):
         return out_grad * (node * node + 1)
 
 
-def tan(x: Tensor) -> Tensor:
-    """The tangent of x radians."""
-    return Tan()(check_tensor("tan", x))
+tan = of_one(Tan, "The tangent of x radians.")
 
 
 class Asin(Elementwise):
@@ -252,9 +224,7 @@ class Asin(Elementwise):
         return out_grad * rsqrt(1 - square(node.inputs[0]))
 
 
-def asin(x: Tensor) -> Tensor:
-    """The angle in [-π/2, π/2] whose sine is x; NaN where |x| > 1."""
-    return Asin()(check_tensor("asin", x))
+asin = of_one(Asin, "The angle in [-π/2, π/2] whose sine is x; NaN where |x| > 1.")
 
 
 class Acos(Elementwise):
@@ -266,9 +236,7 @@ class Acos(Elementwise):
         return -out_grad * rsqrt(1 - square(node.inputs[0]))
 
 
-def acos(x: Tensor) -> Tensor:
-    """The angle in [0, π] whose cosine is x; NaN where |x| > 1."""
-    return Acos()(check_tensor("acos", x))
+acos = of_one(Acos, "The angle in [0, π] whose cosine is x; NaN where |x| > 1.")
 
 
 class Atan(Elementwise):
@@ -280,9 +248,7 @@ class Atan(Elementwise):
         return out_grad / (square(node.inputs[0]) + 1)
 
 
-def atan(x: Tensor) -> Tensor:
-    """The angle in (-π/2, π/2) whose tangent is x."""
-    return Atan()(check_tensor("atan", x))
+atan = of_one(Atan, "The angle in (-π/2, π/2) whose tangent is x.")
 
 
 class Tanh(Elementwise):
@@ -306,9 +272,7 @@ class TanhGradient(FusedOp):
     formula = tanh_gradient
 
 
-def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent."""
-    return Tanh()(check_tensor("tanh", x))
+tanh = of_one(Tanh, "The hyperbolic tangent.")
 
 
 class Sinh(Elementwise):
@@ -320,9 +284,7 @@ class Sinh(Elementwise):
         return out_grad * cosh(node.inputs[0])
 
 
-def sinh(x: Tensor) -> Tensor:
-    """The hyperbolic sine."""
-    return Sinh()(check_tensor("sinh", x))
+sinh = of_one(Sinh, "The hyperbolic sine.")
 
 
 class Cosh(Elementwise):
@@ -334,9 +296,7 @@ class Cosh(Elementwise):
         return out_grad * sinh(node.inputs[0])
 
 
-def cosh(x: Tensor) -> Tensor:
-    """The hyperbolic cosine."""
-    return Cosh()(check_tensor("cosh", x))
+cosh = of_one(Cosh, "The hyperbolic cosine.")
 
 
 class Sigmoid(Elementwise):
@@ -360,9 +320,7 @@ class SigmoidGradient(FusedOp):
     formula = sigmoid_gradient
 
 
-def sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + exp(-x)), without overflow."""
-    return Sigmoid()(check_tensor("sigmoid", x))
+sigmoid = of_one(Sigmoid, "1 / (1 + exp(-x)), without overflow.")
 
 
 class ReLU(Elementwise):
@@ -386,9 +344,7 @@ class ReLUGradient(FusedOp):
     formula = relu_gradient
 
 
-def relu(x: Tensor) -> Tensor:
-    """max(x, 0); the derivative at 0 is 0."""
-    return ReLU()(check_tensor("relu", x))
+relu = of_one(ReLU, "max(x, 0); the derivative at 0 is 0.")
 
 
 class Erf(Elementwise):
@@ -400,9 +356,7 @@ class Erf(Elementwise):
         return out_grad * (2 / math.sqrt(math.pi)) * exp(-square(node.inputs[0]))
 
 
-def erf(x: Tensor) -> Tensor:
-    """The error function."""
-    return Erf()(check_tensor("erf", x))
+erf = of_one(Erf, "The error function.")
 
 
 class Floor(Elementwise, FlatOp):
@@ -411,9 +365,7 @@ class Floor(Elementwise, FlatOp):
     kernel = "floor"
 
 
-def floor(x: Tensor) -> Tensor:
-    """The largest whole number not above x, in x's dtype."""
-    return Floor()(check_tensor("floor", x))
+floor = of_one(Floor, "The largest whole number not above x, in x's dtype.")
 
 
 class Ceil(Elementwise, FlatOp):
@@ -422,9 +374,7 @@ class Ceil(Elementwise, FlatOp):
     kernel = "ceil"
 
 
-def ceil(x: Tensor) -> Tensor:
-    """The smallest whole number not below x, in x's dtype."""
-    return Ceil()(check_tensor("ceil", x))
+ceil = of_one(Ceil, "The smallest whole number not below x, in x's dtype.")
 
 
 class Round(Elementwise, FlatOp):
@@ -433,6 +383,17 @@ class Round(Elementwise, FlatOp):
     kernel = "round"
 
 
-def round(x: Tensor) -> Tensor:
-    """Round to the nearest whole number; halves go to the even one."""
-    return Round()(check_tensor("round", x))
+def round(x: Tensor, decimals: int = 0, *, out: None = None) -> Tensor:
+    """To the nearest number with so many decimals, a whole number for 0, a multiple of 10 for -1;
+    halves go to the even one."""
+    no_out("round", out)
+    kind = dtype_of(check_tensor("round", x).dtype)
+    places = whole_number("round", "decimals", decimals)
+    if places == 0 or (places > 0 and kind.is_integer):
+        return Round()(x)
+    if kind is bool_:
+        raise TypeError("[round] expected numbers to round to decimals, got bool; cast them.")
+    power = float(f"1e{-places if places < 0 else places}")
+    if places > 0:
+        return Round()(x * power) / power
+    return astype(Round()(x / power) * power, kind)

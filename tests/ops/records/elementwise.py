@@ -30,7 +30,8 @@ def needs_tensor(name):
 
     def call(f):
         required = [p for p in inspect.signature(f).parameters.values() if p.default is p.empty]
-        return f([1.0, 2.0], *(1 for p in required[1:] if p.kind is not p.VAR_POSITIONAL))
+        collected = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        return f([1.0, 2.0], *(1 for p in required[1:] if p.kind not in collected))
 
     return Raises(call, TypeError, rf"\[{name}\] expected a Tensor, got list; wrap it with")
 

@@ -27,6 +27,7 @@ from ..functions import (
     concatenate,
     nonzero,
     permute,
+    reduce,
     reshape,
     same_device,
     scan,
@@ -323,32 +324,46 @@ def one_hot(index: NDArray, n: int, dtype: Any) -> NDArray:
 
 
 @array_function
-def unique(a: NDArray, with_inverse: bool, with_counts: bool) -> tuple[NDArray, ...]:
-    """The distinct elements in order; with them, if asked for, the position of each element of a
-    among them, and how many there are of each."""
-    flat = reshape(a, (a.size,))
-    order = argsort(flat, 0)
-    ordered = getitem(flat, order)
-    starts = full_array((a.size,), True, bool_, a.device)
-    if a.size:
-        setitem(starts, slice(1, None), _changes(ordered))
-    first = reshape(nonzero(starts), (-1,) if a.size else (0,))
-    results = [getitem(ordered, first)]
+def unique(
+    a: NDArray, axis: int | None, with_index: bool, with_inverse: bool, with_counts: bool,
+    equal_nan: bool,
+) -> tuple[NDArray, ...]:  # fmt: skip
+    """The distinct elements (axis None) or slices in order; with them, if asked for, where each one
+    is first, which one each of a's is, and how many there are of each."""
+    rest = [i for i in range(a.ndim) if i != axis]
+    moved = reshape(a, (a.size,)) if axis is None else permute(a, (axis, *rest))
+    n, row = moved.shape[0], moved.shape[1:]
+    rows = reshape(moved, (n, math.prod(row)))
+    order = from_numpy(np.arange(n), int64, a.device)
+    for k in reversed(range(rows.shape[1])):  # the first column decides: sorted last, stably
+        column = getitem(rows, (slice(None), k))
+        order = getitem(order, argsort(getitem(column, order), 0)) if row else argsort(column, 0)
+    ordered = getitem(rows, order)
+    starts = full_array((n,), True, bool_, a.device)
+    if n:
+        setitem(starts, slice(1, None), reduce("any", _changes(ordered, equal_nan), 1))
+    first = reshape(nonzero(starts), (-1,) if n else (0,))
+    found = reshape(getitem(ordered, first), (*first.shape, *row))
+    if axis:
+        found = permute(found, (*range(1, axis + 1), 0, *range(axis + 1, a.ndim)))
+    results = [found]
+    if with_index:
+        results.append(getitem(order, first))
     if with_inverse:
-        inverse = empty((a.size,), int64, a.device)
+        inverse = empty((n,), int64, a.device)
         setitem(inverse, order, binary("subtract", scan("cumsum", starts, 0), 1))
-        results.append(reshape(inverse, a.shape))
+        results.append(reshape(inverse, a.shape if axis is None else (n,)))
     if with_counts:
-        stops = concatenate([first, full_array((1,), a.size, int64, a.device)], 0)
+        stops = concatenate([first, full_array((1,), n, int64, a.device)], 0)
         results.append(binary("subtract", getitem(stops, slice(1, None)), first))
     return tuple(results)
 
 
-def _changes(ordered: NDArray) -> NDArray:
-    """Does each element differ from the one before it? NaN equals NaN here."""
+def _changes(ordered: NDArray, equal_nan: bool) -> NDArray:
+    """Does each element differ from the one above it? NaN equals NaN if it is to."""
     before, after = getitem(ordered, slice(-1)), getitem(ordered, slice(1, None))
     differ = binary("not_equal", before, after)
-    if not ordered.dtype.is_floating:
+    if not (ordered.dtype.is_floating and equal_nan):
         return differ
     both_nan = binary("logical_and", unary("isnan", before), unary("isnan", after))
     return binary("greater", differ, both_nan)

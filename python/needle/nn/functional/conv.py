@@ -304,4 +304,4 @@ def pad(
     if mode == "constant" and min(widths, default=0) < 0:
         input = input.crop(tuple((max(-a, 0), max(-b, 0)) for a, b in pairs))
         pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
-    return ops.pad(input, tuple(pairs), mode, 0 if value is None else value)
+    return ops.pad(input, tuple(pairs), mode, value)

@@ -13,7 +13,7 @@ from ...ndarray.index import gather as select
 from ...ndarray.index.errors import saying, wrong_id
 from ...ndarray.index.parse import out_of_bounds
 from ...ndarray.layout import Shape
-from ..common import check_tensor, constant, reporting_as
+from ..common import along, constant, either, flat_or_along, reporting_as
 from ..elementwise import astype
 from .indexing import ARRAY, AddAt, FromZero, SetItem, getitem, split_index
 
@@ -55,6 +55,11 @@ def _whole(op: str, index: Any, x: Tensor) -> Tensor:
     return found
 
 
+def _row(x: Tensor) -> Tensor:
+    """The element of a 0-d tensor as a vector."""
+    return x.reshape((1,)) if x.ndim == 0 else x
+
+
 # Reading ------------------------------------------------------------------------------------------
 
 
@@ -88,15 +93,21 @@ class AlongIntoZeros(TensorOp):
 
 def gather(x: Tensor, dim: int, index: Any) -> Tensor:
     """out[i, j, k] = x[i, index[i, j, k], k] for dim 1; index may be smaller than x elsewhere."""
-    dim = layout.normalize_axis(dim, check_tensor("gather", x).ndim, "gather")
-    with saying_places("gather", x, dim):
-        return Gather(dim)(x, places("gather", index, x))
+    row, dim = along("gather", x, dim)
+    index = places("gather", index, x)
+    with saying_places("gather", row, dim):
+        if x.ndim == 0:
+            return Gather(0)(row, _row(index)).reshape(index.shape)
+        return Gather(dim)(x, index)
 
 
-def take_along_axis(x: Tensor, index: Any, axis: int) -> Tensor:
-    """`gather` with NumPy's rule: x and index broadcast on all axes but this one."""
-    axis = layout.normalize_axis(axis, check_tensor("take_along_axis", x).ndim, "take_along_axis")
-    index = _whole("take_along_axis", index, x)
+def take_along_axis(
+    x: Tensor, index: Any = None, axis: int | None = -1, *, indices: Any = None
+) -> Tensor:
+    """`gather` with NumPy's rule: x and index (or indices) broadcast on all axes but this one. Axis
+    None: of the flattened tensor."""
+    x, axis = flat_or_along("take_along_axis", x, axis)
+    index = _whole("take_along_axis", either("take_along_axis", index=index, indices=indices), x)
     if index.ndim != x.ndim:
         raise ValueError(
             f"[take_along_axis] expected an index with {x.ndim} axes, got shape {index.shape}."
@@ -115,9 +126,11 @@ def take_along_axis(x: Tensor, index: Any, axis: int) -> Tensor:
 @reporting_as("index_add")
 def index_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     """x with slice i of src added to slice index[i], along dim; repeated positions add up."""
-    dim = layout.normalize_axis(dim, check_tensor("index_add", x).ndim, "index_add")
-    at = vector_of_places("index_add", index, x)
+    row, dim = along("index_add", x, dim)
     value = _addend("index_add", src, x)
+    if x.ndim == 0:
+        return index_add(row, 0, index, _row(value)).reshape(())
+    at = vector_of_places("index_add", index, x)
     expected = (*x.shape[:dim], at.shape[0], *x.shape[dim + 1 :])
     if value.shape != expected:
         raise ValueError(
@@ -153,9 +166,13 @@ class ScatterAdd(TensorOp):
 
 def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     """x with src[i, j, k] added at [i, index[i, j, k], k] for dim 1; repeated positions add up."""
-    dim = layout.normalize_axis(dim, check_tensor("scatter_add", x).ndim, "scatter_add")
+    row, dim = along("scatter_add", x, dim)
+    value = _addend("scatter_add", src, x)
+    if x.ndim == 0:
+        index = _row(_whole("scatter_add", index, x))
+        return scatter_add(row, 0, index, _row(value)).reshape(())
     index = places("scatter_add", index, x)
-    value = _source("scatter_add", _addend("scatter_add", src, x), index)
+    value = _source("scatter_add", value, index)
     with saying_places("scatter_add", x, dim):
         return ScatterAdd(dim)(x, index, value)
 
@@ -177,7 +194,10 @@ def scatter(x: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = No
     """x with src[i, j, k], or a number, at [i, index[i, j, k], k] for dim 1.
 
     Of several for one position, the last one stays."""
-    axis = layout.normalize_axis(dim, check_tensor("scatter", x).ndim, "scatter")
+    row, axis = along("scatter", x, dim)
+    if x.ndim == 0:
+        index = _row(_whole("scatter", index, x))
+        return scatter(row, 0, index, src, value=value).reshape(())
     index = places("scatter", index, x)
     if (src is None) == (value is None) or index.ndim != x.ndim:
         raise ValueError(

@@ -15,14 +15,25 @@ import numpy as np
 from ...autograd import Tensor, TensorOp, after_write, before_write, is_grad_enabled
 from ...autograd.rebind import become
 from ...dtype import dtype_of
-from ...ndarray import functions as F, layout, versions as mutation
+from ...ndarray import functions as F, versions as mutation
 from ...ndarray.array import NDArray
 from ...ndarray.index import gather as select
 from ...ndarray.index.errors import FAR, NOT_WHOLE
 from ...ndarray.layout import Shape
 from ...tile.program import Program, Symbol, equal as is_equal, program, where as choose
-from ..common import FlatOp, Scalar, check_tensor, constant, one_of, reporting_as
-from ..compare import check_mask, equal, where
+from ..arithmetic import remainder
+from ..common import (
+    FlatOp,
+    Scalar,
+    check_tensor,
+    constant,
+    either,
+    flat_or_along,
+    no_out,
+    one_of,
+    reporting_as,
+)
+from ..compare import check_mask, clip, equal, where
 from ..elementwise import astype
 
 __all__ = [
@@ -130,16 +141,32 @@ def iterate(x: Tensor) -> Iterator[Tensor]:
 
 
 @reporting_as("take")
-def take(x: Tensor, index: Any, axis: int | None = None, *, dim: int | None = None) -> Tensor:
-    """The elements (axis None: of the flattened tensor) or slices of x at the given positions."""
+def take(
+    x: Tensor, index: Any = None, axis: int | None = None, *, dim: int | None = None,
+    indices: Any = None, mode: str = "raise", out: None = None,
+) -> Tensor:  # fmt: skip
+    """The elements (axis None: of the flattened tensor) or slices of x at the positions that index
+    (or indices) has. mode: those outside "raise" an error, "wrap" around, or are the first and the
+    last one ("clip": negative ones are the first)."""
     check_tensor("take", x)
-    axis = one_of("take", axis=axis, dim=dim)
+    no_out("take", out)
+    given = either("take", index=index, indices=indices)
+    rows, at = flat_or_along("take", x, one_of("take", axis=axis, dim=dim))
     # A number becomes an array, too: what is taken is a copy.
-    positions = np.asarray(index) if isinstance(index, int) else _positions(index)
-    if axis is None:
-        return getitem(x.reshape((-1,) if x.size else (0,)), positions)
-    axis = layout.normalize_axis(axis, x.ndim, "take")
-    return getitem(x, (*[slice(None)] * axis, positions))
+    positions = np.asarray(given) if isinstance(given, int) else _positions(given)
+    if mode != "raise":
+        positions = _inside(positions, x, rows.shape[at], mode)
+    return getitem(rows, (*[slice(None)] * at, positions))
+
+
+def _inside(positions: Any, x: Tensor, n: int, mode: str) -> Tensor:
+    """Positions of an axis of size n, for those of NumPy's modes that know no others."""
+    if mode not in ("wrap", "clip"):
+        raise ValueError(f"[take] mode must be 'raise', 'wrap' or 'clip', got {mode!r:.60}.")
+    found = constant(positions, x)
+    if n == 0 or not dtype_of(found.dtype).is_integer:
+        return found  # an error, if there are any
+    return clip(found, 0, n - 1) if mode == "clip" else remainder(found, n)
 
 
 def ids_of(x: Tensor) -> Tensor:
@@ -170,7 +197,7 @@ class FromZero(FlatOp):
 
 def _positions(index: Any) -> Any:
     """An index along one axis: numbers stay numbers, the rest are arrays."""
-    return index if isinstance(index, (Tensor, NDArray, int)) else np.asarray(index)
+    return index if isinstance(index, (Tensor, NDArray, int)) else select.index_array(index)
 
 
 # Writing ------------------------------------------------------------------------------------------

@@ -73,6 +73,8 @@ class LogSumExp(Reduction):
     """
 
     name = "logsumexp"
+    keywords = ("where",)
+    identity = -math.inf
 
     def compute(self, a: Any) -> Any:
         axes = self.reduced(len(a.shape))
@@ -99,7 +101,7 @@ logsumexp = over_axes(LogSumExp, "logsumexp", "log(sum(exp(a))) over axes, witho
 
 
 class Normalizer(TensorOp):
-    """Over an axis, or several; a 0-d tensor is a single element"""
+    """Over an axis, or several"""
 
     name: ClassVar[str]
 
@@ -108,7 +110,7 @@ class Normalizer(TensorOp):
 
     def axes(self, ndim: int) -> tuple[int, ...]:
         """The axes, from 0."""
-        return layout.normalize_axes(self.axis, ndim, self.name) if ndim else ()
+        return layout.normalize_axes(self.axis, ndim, self.name)
 
 
 class LogSoftmax(Normalizer):

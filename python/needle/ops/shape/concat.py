@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
 from ...autograd import Tensor, TensorOp, TensorTuple, TensorTupleOp
+from ...dtype import dtype_of
 from ...ndarray import functions as F, layout
 from ...ndarray.index.gather import getitem
-from ..common import axis_or_dim, check_tensor, check_tensors, one_of, whole_number
-from ..elementwise import astype
+from ..common import (
+    axis_or_dim,
+    check_tensor,
+    check_tensors,
+    either,
+    flat_or_along,
+    numpy_options,
+    one_of,
+    whole_number,
+)
+from ..elementwise import astype, in_dtype
 from ..index.indexing import take
-from .movement import broadcast_to, clone, reshape
+from .movement import broadcast_to, clone, reshape, sequence
 
 __all__ = [
     "Stack", "stack", "Split", "split", "Concatenate", "concatenate", "SplitAt", "array_split",
@@ -60,12 +70,30 @@ def _cast_each(gradients: Sequence[Tensor], sources: Sequence[Any]) -> Any:
     return tuple(astype(g, x.dtype) for g, x in zip(gradients, sources, strict=True))
 
 
-def stack(args: Sequence[Tensor] | TensorTuple, axis: int = 0, *, dim: int | None = None) -> Tensor:
-    """Tensors of one shape along a new axis."""
+class Joined(TypedDict, total=False):
+    """NumPy's keywords of functions that join, of which dtype is the type of the result."""
+
+    dtype: Any
+    out: None
+    casting: Literal["same_kind"]
+
+
+def _parts(op: str, args: Any, numpy: Mapping[str, Any]) -> list[Tensor]:
+    tensors = check_tensors(op, args)
+    dtype = numpy_options(op, numpy, "dtype").get("dtype") if numpy else None
+    return tensors if dtype is None else [in_dtype(op, x, dtype_of(dtype)) for x in tensors]
+
+
+def stack(
+    args: Sequence[Tensor] | TensorTuple, axis: int = 0, *, dim: int | None = None,
+    **numpy: Unpack[Joined],
+) -> Tensor:  # fmt: skip
+    """Tensors of one shape along a new axis; in a dtype, if one is given."""
     axis = axis_or_dim("stack", axis, dim, 0)
-    if isinstance(args, TensorTuple):
+    if isinstance(args, TensorTuple) and not numpy:
         return Stack(axis)(args)
-    return Stack(axis)(*check_tensors("stack", args))
+    parts = args.tuple() if isinstance(args, TensorTuple) else args
+    return Stack(axis)(*_parts("stack", parts, numpy))
 
 
 class Split(TensorTupleOp):
@@ -136,10 +164,17 @@ class Concatenate(TensorOp):
         return _cast_each(parts, node.inputs)
 
 
-def concatenate(args: Sequence[Tensor], axis: int = 0, *, dim: int | None = None) -> Tensor:
-    """Tensors one after the other along an existing axis."""
+def concatenate(
+    args: Sequence[Tensor], axis: int | None = 0, *, dim: int | None = None,
+    **numpy: Unpack[Joined],
+) -> Tensor:  # fmt: skip
+    """Tensors one after the other along an existing axis (None: flattened); in a dtype, if one is
+    given."""
     axis = axis_or_dim("concatenate", axis, dim, 0)
-    return Concatenate(axis)(*check_tensors("concatenate", args))
+    parts = _parts("concatenate", args, numpy)
+    if axis is None:
+        axis, parts = 0, [reshape(x, x.size) for x in parts]
+    return Concatenate(axis)(*parts)
 
 
 class SplitAt(TensorTupleOp):
@@ -204,9 +239,10 @@ def chunk(a: Tensor, chunks: int, axis: int = 0, *, dim: int | None = None) -> t
 # Repeating ----------------------------------------------------------------------------------------
 
 
-def tile(a: Tensor, *reps: Any) -> Tensor:
-    """The whole tensor repeated along each axis, as NumPy's tile."""
-    counts = layout.normalize_shape(reps[0] if len(reps) == 1 else reps, "tile")
+def tile(a: Tensor, *counts: Any, reps: Any = None) -> Tensor:
+    """The whole tensor repeated along each axis, as NumPy's tile: tile(a, (2, 3)), tile(a, 2, 3) or
+    with reps."""
+    counts = layout.normalize_shape(sequence("tile", counts, reps), "tile")
     layout.check_sizes(counts, "tile")
     ndim = max(len(counts), check_tensor("tile", a).ndim)
     shape = (1,) * (ndim - a.ndim) + a.shape
@@ -232,11 +268,7 @@ def repeat(
             f"[repeat] expected a count and an axis, as in NumPy, got {given}; tile({given}) "
             "repeats the whole tensor along each axis."
         )
-    axis = axis_or_dim("repeat", axis, dim, None)
-    check_tensor("repeat", a)
-    if axis is None:
-        a, axis = reshape(a, a.size), 0
-    axis = layout.normalize_axis(axis, a.ndim, "repeat")
+    a, axis = flat_or_along("repeat", a, axis_or_dim("repeat", axis, dim, None))
     before, n, after = a.shape[:axis], a.shape[axis], a.shape[axis + 1 :]
     if isinstance(repeats, (Sequence, np.ndarray, Tensor)):
         return take(a, _repeated(n, repeats), axis)
@@ -278,13 +310,17 @@ class Roll(TensorOp):
 
 def roll(
     a: Tensor,
-    shifts: int | Sequence[int],
+    shifts: int | Sequence[int] | None = None,
     axes: Axes = None,
     *,
     axis: Axes = None,
     dim: Axes = None,
+    shift: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Shifted along axes (None: flattened); what leaves at one end comes in at the other."""
+    """Shifted by shifts (or shift) along axes (None: flattened); what leaves at one end comes in at
+    the other."""
+    check_tensor("roll", a)
+    shifts = either("roll", shifts=shifts, shift=shift)
     given = one_of("roll", axes, axis, dim)
     shape = check_tensor("roll", a).shape
     if given is None:
@@ -298,6 +334,6 @@ def roll(
     for i, step in zip(rolled, steps, strict=True):
         i = layout.normalize_axis(i, len(shape), "roll")
         n = shape[i]
-        shift = whole_number("roll", "shifts", step) % n if n else 0
-        moved = Roll(i, shift)(moved) if shift else moved
+        by = whole_number("roll", "shifts", step) % n if n else 0
+        moved = Roll(i, by)(moved) if by else moved
     return clone(a) if moved is a else moved

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from ...autograd import Tensor, TensorOp
 from ...backend import BackendDevice, device_named
 from ...dtype import dtype_of
 from ...ndarray import functions as F, layout
-from ..common import check_tensor, check_tensors, one_of, whole_number
+from ..common import (
+    check_tensor,
+    check_tensors,
+    either,
+    flag,
+    numpy_options,
+    one_of,
+    whole_number,
+)
 from ..elementwise import astype
 
 __all__ = [
@@ -26,9 +34,11 @@ __all__ = [
 Axes = int | Sequence[int] | None
 
 
-def _sequence(values: tuple[Any, ...], named: Any) -> Any:
+def sequence(op: str, values: tuple[Any, ...], named: Any) -> Any:
     """f(x, (2, 3)), f(x, 2, 3) and f(x, name=(2, 3)) mean the same."""
     if named is not None:
+        if values:
+            raise TypeError(f"[{op}] expected sizes once, got {values!r:.60} and {named!r:.60}.")
         return named
     return values[0] if len(values) == 1 else values
 
@@ -52,14 +62,24 @@ class Reshape(TensorOp):
         return reshape(out_grad, x.shape)
 
 
-def reshape(a: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
+class InOrder(TypedDict, total=False):
+    """NumPy's keywords of other shapes, with the values that they have here."""
+
+    order: Literal["C"]
+    copy: None
+
+
+def reshape(a: Tensor, *sizes: Any, shape: Any = None, **numpy: Unpack[InOrder]) -> Tensor:
     """The same elements in another shape, reshape(a, (2, 3)) or (a, 2, 3); one size may be -1."""
-    given = layout.normalize_shape(_sequence(sizes, shape), "reshape")
+    if numpy:
+        numpy_options("reshape", numpy, order="C")
+    given = layout.normalize_shape(sequence("reshape", sizes, shape), "reshape")
     return Reshape(given)(check_tensor("reshape", a))
 
 
-def flatten(a: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+def flatten(a: Tensor, start_dim: int = 0, end_dim: int = -1, **numpy: Unpack[InOrder]) -> Tensor:
     """The axes from start_dim to end_dim (both included) as one."""
+    numpy_options("flatten", numpy, order="C")
     shape = check_tensor("flatten", a).shape
     if not shape:
         return reshape(a, 1)
@@ -114,17 +134,24 @@ class BroadcastTo(TensorOp):
         return out_grad
 
 
-def broadcast_to(a: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
+def broadcast_to(
+    a: Tensor, *sizes: Any, shape: Any = None, subok: Literal[False] = False
+) -> Tensor:
     """a stretched to a shape by NumPy's rules."""
-    given = layout.normalize_shape(_sequence(sizes, shape), "broadcast_to")
+    if subok is not False:
+        numpy_options("broadcast_to", {"subok": subok}, subok=False)
+    given = layout.normalize_shape(sequence("broadcast_to", sizes, shape), "broadcast_to")
     layout.check_sizes(given, "broadcast_to")
     return BroadcastTo(given)(check_tensor("broadcast_to", a))
 
 
-def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+def meshgrid(
+    *tensors: Any, indexing: str | None = None, sparse: bool = False, copy: bool = False
+) -> tuple[Tensor, ...]:
     """The coordinates of a grid: result i is vector i along axis i, stretched over the others.
 
-    indexing="ij" (PyTorch's default) or "xy" (NumPy's), which exchanges the first two axes."""
+    indexing="ij" (PyTorch's default) or "xy" (NumPy's), which exchanges the first two axes. With
+    sparse, results have size 1 in place of being stretched. They are views unless copy is True."""
     one_list = len(tensors) == 1 and not isinstance(tensors[0], Tensor)
     vectors = check_tensors("meshgrid", tensors[0] if one_list else tensors)
     if any(x.ndim > 1 for x in vectors):
@@ -141,7 +168,9 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     shape = tuple(math.prod(vectors[i].shape) for i in axes)
     forms = (tuple(n if i == axis else 1 for i, n in enumerate(shape)) for axis in axes)
     lying = (reshape(x, form) for x, form in zip(vectors, forms, strict=True))
-    return tuple(broadcast_to(x, shape) for x in lying)
+    if not flag("meshgrid", "sparse", sparse):
+        lying = (broadcast_to(x, shape) for x in lying)
+    return tuple(map(clone, lying) if flag("meshgrid", "copy", copy) else lying)
 
 
 # Order --------------------------------------------------------------------------------------------
@@ -178,7 +207,7 @@ def transpose(a: Tensor, axes: Any = None, other: int | None = None) -> Tensor:
 
 def swapaxes(a: Tensor, axis1: int, axis2: int) -> Tensor:
     """Two axes exchanged."""
-    ndim = check_tensor("swapaxes", a).ndim
+    ndim = max(check_tensor("swapaxes", a).ndim, 1)  # axis 0 of a 0-d tensor stays
     return Transpose(tuple(layout.normalize_axis(i, ndim, "swapaxes") for i in (axis1, axis2)))(a)
 
 
@@ -209,7 +238,7 @@ def inverse_order(order: Sequence[int]) -> tuple[int, ...]:
 
 def permute(a: Tensor, *order: Any, axes: Any = None) -> Tensor:
     """All axes in another order: permute(a, (2, 0, 1)) or (a, 2, 0, 1)."""
-    given = layout.normalize_shape(_sequence(order, axes), "permute")
+    given = layout.normalize_shape(sequence("permute", order, axes), "permute")
     return Permute(given)(check_tensor("permute", a))
 
 
@@ -304,7 +333,8 @@ class Triangle(TensorOp):
         return Triangle(self.k, self.upper)(out_grad)
 
 
-def _triangle(op: str, a: Tensor, k: int, upper: bool) -> Tensor:
+def _triangle(op: str, a: Tensor, upper: bool, **named: Any) -> Tensor:
+    k = either(op, 0, **named)
     if check_tensor(op, a).ndim < 2:
         raise ValueError(f"[{op}] expected at least 2 axes, got shape {a.shape}.")
     rows, columns = a.shape[-2:]
@@ -312,14 +342,14 @@ def _triangle(op: str, a: Tensor, k: int, upper: bool) -> Tensor:
     return Triangle(k, upper)(a)
 
 
-def tril(a: Tensor, k: int = 0, *, diagonal: int = 0) -> Tensor:
+def tril(a: Tensor, k: int | None = None, *, diagonal: int | None = None) -> Tensor:
     """The lower triangle of the last two axes: zero above diagonal k."""
-    return _triangle("tril", a, k or diagonal, upper=False)
+    return _triangle("tril", a, upper=False, k=k, diagonal=diagonal)
 
 
-def triu(a: Tensor, k: int = 0, *, diagonal: int = 0) -> Tensor:
+def triu(a: Tensor, k: int | None = None, *, diagonal: int | None = None) -> Tensor:
     """The upper triangle of the last two axes: zero below diagonal k."""
-    return _triangle("triu", a, k or diagonal, upper=True)
+    return _triangle("triu", a, upper=True, k=k, diagonal=diagonal)
 
 
 # Memory -------------------------------------------------------------------------------------------

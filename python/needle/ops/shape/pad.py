@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ...autograd import Tensor, TensorOp
 from ...dtype import dtype_of
 from ...ndarray import functions as F
+from ...ndarray.array import as_scalar
 from ...ndarray.index.gather import getitem
-from ..common import Scalar, check_tensor, one_of, whole_number
+from ..common import Scalar, check_tensor, either, one_of, whole_number
 from .concat import concatenate
 from .movement import broadcast_to, clone, flip
 
@@ -62,15 +63,26 @@ def crop(a: Tensor, widths: Any) -> Tensor:
     return Crop(pairs)(a)
 
 
-def pad(a: Tensor, widths: Any, mode: str = "constant", value: Scalar = 0) -> Tensor:
+def pad(
+    a: Tensor, widths: Any = None, mode: str = "constant", value: Scalar | None = None, *,
+    pad_width: Any = None, constant_values: Scalar | None = None,
+    reflect_type: Literal["even"] = "even",
+) -> Tensor:  # fmt: skip
     """A border around a tensor.
 
-    widths: a number for all sides, one (before, after) for all axes, or a pair per axis. mode:
-    "constant" (`value`), "reflect" (mirrored at the edge element), "replicate" (the edge element)
-    or "circular" (from the other end).
+    widths (or pad_width): a number for all sides, one (before, after) for all axes, or a pair per
+    axis. mode: "constant" (`value` or constant_values, one number), "reflect" (mirrored at the edge
+    element), "symmetric" (mirrored at the edge), "replicate" or "edge" (the edge element),
+    "circular" or "wrap" (from the other end).
     """
-    pairs = _widths("pad", widths, check_tensor("pad", a).ndim)
+    check_tensor("pad", a)
+    widths = either("pad", widths=widths, pad_width=pad_width)
+    value = either("pad", None, value=value, constant_values=constant_values)
+    pairs = _widths("pad", widths, a.ndim)
+    if reflect_type != "even":
+        raise TypeError(f"[pad] reflect_type={reflect_type!r:.60} is not supported, only 'even'.")
     if mode == "constant":
+        value = as_scalar(0 if value is None else value, "pad")
         if isinstance(value, float) and not dtype_of(a.dtype).is_floating:
             raise TypeError(f"[pad] expected a whole number for {a.dtype}, got {value}.")
         F.check_fits("pad", dtype_of(a.dtype), value)
@@ -78,6 +90,8 @@ def pad(a: Tensor, widths: Any, mode: str = "constant", value: Scalar = 0) -> Te
     if mode not in _BORDERS:
         known = ", ".join(("constant", *_BORDERS))
         raise ValueError(f"[pad] mode must be one of {known}, got {mode!r}.")
+    if value is not None:
+        raise TypeError(f"[pad] expected no value for mode {mode!r}, got {value!r:.60}.")
     padded = a
     for axis, (before, after) in enumerate(pairs):
         if before or after:
@@ -115,6 +129,12 @@ def _reflected(a: Tensor, axis: int, before: int, after: int) -> list[Tensor]:
     return [left, a, flip(piece(a, axis, n - 1 - after, n - 1), axis)]
 
 
+def _mirrored(a: Tensor, axis: int, before: int, after: int) -> list[Tensor]:
+    n = a.shape[axis]
+    _check_border("symmetric", max(before, after), n, axis, n)
+    return [flip(piece(a, axis, 0, before), axis), a, flip(piece(a, axis, n - after, n), axis)]
+
+
 def _replicated(a: Tensor, axis: int, before: int, after: int) -> list[Tensor]:
     n = a.shape[axis]
     _check_border("replicate", 1, n, axis, n)
@@ -139,7 +159,10 @@ def _check_border(mode: str, needed: int, available: int, axis: int, size: int) 
         )
 
 
-_BORDERS = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
+_BORDERS = {
+    "reflect": _reflected, "symmetric": _mirrored, "replicate": _replicated, "edge": _replicated,
+    "circular": _wrapped, "wrap": _wrapped,
+}  # fmt: skip
 
 
 # Spacing ------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .ops import *
     from .ops.torch_names import allclose as allclose, is_tensor as is_tensor, numel as numel
     from .init.basic import *
+    from .init.sampling import *
     from .init.typed import *
 
     # Functions of functions: derivatives, recomputation, compiled functions.

@@ -11,5 +11,6 @@ if TYPE_CHECKING:
     from .basic import *
     from .basic import constant as constant
     from .initializers import *
+    from .sampling import *
 else:
     __getattr__, __dir__ = _names_of(__name__)

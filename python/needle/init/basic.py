@@ -18,19 +18,15 @@ from ..dtype import DType, dtype_of, float32, int64
 from ..ndarray import creation, functions as F, layout, random
 from ..ndarray.array import NDArray, Scalar, as_scalar, from_numpy as copy_from_numpy
 from ..ndarray.index import gather as select
-from ..ndarray.index.errors import checked_by
 from ..ndarray.interop import asarray as intake, exchange
 from ..ndarray.layout import Shape
-from ..ops import isfinite, logical_not, topk, where
 from ..ops.common import check_tensor, whole_number
-from ..ops.reduce import accumulator
-from ..tracing import is_tracing
 
 __all__ = [
     "full", "ones", "zeros", "empty", "full_like", "ones_like", "zeros_like",
     "empty_like", "arange", "linspace", "eye", "one_hot", "rand", "randn", "randb", "randint",
-    "randperm", "multinomial", "bernoulli", "rand_like", "randn_like", "tensor", "asarray",
-    "as_tensor", "from_numpy", "from_dlpack",
+    "randperm", "rand_like", "randn_like", "tensor", "asarray", "as_tensor", "from_numpy",
+    "from_dlpack",
 ]  # fmt: skip
 
 Device = BackendDevice | str | None
@@ -331,69 +327,6 @@ def randperm(
     """0 .. n-1 in random order, int64."""
     (count,) = _shape((n,), "randperm")
     return Tensor.make_const(_source(generator).permutation(count, _device(device)), False)
-
-
-def multinomial(
-    probabilities: Tensor,
-    num_samples: int,
-    replacement: bool = False,
-    *,
-    generator: random.RandomSource | None = None,
-) -> Tensor:
-    """Positions drawn by weights (C,) or (N, C), which need not sum to 1: (..., num_samples).
-
-    The largest of w / e, with e exponentially distributed, is position i with probability w_i / Σ w
-    (and so on for those that are left); with replacement, each sample has draws of its own."""
-    weights, kind = check_tensor("multinomial", probabilities).detach(), probabilities.dtype
-    if weights.ndim not in (1, 2) or not dtype_of(kind).is_floating:
-        raise ValueError(
-            f"[multinomial] expected floating weights (C,) or (N, C), got {kind} {weights.shape}."
-        )
-    count = whole_number("multinomial", "num_samples", num_samples)
-    possible = (weights > 0).sum(-1).min().item() if weights.size else 0
-    is_weight = (weights >= 0) & isfinite(weights)
-    if not is_weight.all() or count < 1 or possible < (1 if replacement else count):
-        raise ValueError(
-            f"[multinomial] expected finite weights >= 0, of which at least "
-            f"{'one is' if replacement else f'{count} are'} not 0, and num_samples >= 1."
-        )
-    weights = weights.astype(accumulator(kind))  # halves have too few numbers to draw from
-    weights = weights / weights.max(-1, keepdims=True)
-    rounds = (count, *weights.shape) if replacement else weights.shape
-    even = rand(*rounds, device=weights.device, dtype=weights.dtype, generator=generator)
-    first = weights / (1 - even).log().abs()  # 0 / 0 can come only from a weight of 0
-    first = where(weights > 0, first, -1.0)
-    if replacement:
-        drawn = first.argmax(-1)  # (samples, ...)
-        return drawn.permute((*range(1, drawn.ndim), 0))
-    return topk(first, count)[1]
-
-
-def bernoulli(probabilities: Tensor, *, generator: random.RandomSource | None = None) -> Tensor:
-    """1 with the probability that each element says, else 0; in the same shape and dtype.
-
-    There is no gradient."""
-    p, kind = check_tensor("bernoulli", probabilities).detach(), dtype_of(probabilities.dtype)
-    if not kind.is_floating:
-        raise TypeError(f"[bernoulli] expected floating probabilities, got {kind}; cast them.")
-    if is_tracing():
-        p = _with_checked_probabilities(p)
-    elif not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(
-            f"[bernoulli] expected probabilities from 0 to 1, got {p.min().item():.4g} to "
-            f"{p.max().item():.4g}."
-        )
-    # Halves have too few numbers to draw from.
-    even = rand(*p.shape, device=p.device, dtype=accumulator(kind), generator=generator)
-    return (even < p).astype(kind)
-
-
-def _with_checked_probabilities(p: Tensor) -> Tensor:
-    """p, which a compiled program checks when it runs."""
-    is_wrong = logical_not((p >= 0) & (p <= 1)).any().astype("int64")
-    text = "[bernoulli] expected probabilities from 0 to 1, got others."
-    arrays = (is_wrong.realize_cached_data(), p.realize_cached_data())
-    return Tensor.make_const(checked_by(*arrays, lambda *_: ValueError(text)))
 
 
 def rand_like(a: Tensor, **options: Any) -> Tensor:

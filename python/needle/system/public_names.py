@@ -32,9 +32,10 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
         "needle.ops.torch_names": "allclose is_tensor numel",
         "needle.init.basic": (
             "full ones zeros empty full_like ones_like zeros_like empty_like arange linspace eye "
-            "one_hot rand randn randb randint randperm multinomial bernoulli rand_like randn_like "
-            "tensor asarray as_tensor from_numpy from_dlpack"
+            "one_hot rand randn randb randint randperm rand_like randn_like tensor asarray "
+            "as_tensor from_numpy from_dlpack"
         ),
+        "needle.init.sampling": "multinomial bernoulli",
         "needle.init.typed": "FloatTensor DoubleTensor LongTensor IntTensor ByteTensor BoolTensor",
         "needle.transforms.functions": "vjp value_and_grad grad jvp jacobian hessian",
         "needle.transforms.checkpoint": "checkpoint",
@@ -86,10 +87,11 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
     "needle.init": {
         "needle.init.basic": (
             "full ones zeros empty full_like ones_like zeros_like empty_like arange linspace eye "
-            "one_hot rand randn randb randint randperm multinomial bernoulli rand_like randn_like "
-            "tensor asarray as_tensor from_numpy from_dlpack constant"
+            "one_hot rand randn randb randint randperm rand_like randn_like tensor asarray "
+            "as_tensor from_numpy from_dlpack constant"
         ),
         "needle.init.initializers": "xavier_uniform xavier_normal kaiming_uniform kaiming_normal",
+        "needle.init.sampling": "multinomial bernoulli",
     },
     "needle.io": {
         "needle.io.checkpoint": "Checkpoint",

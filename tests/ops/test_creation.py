@@ -15,10 +15,20 @@ CASES = [(r, i) for r in CREATION for i in range(len(r.calls))]
 
 def make(record, position, **options):
     call = record.calls[position]
-    accepted = inspect.signature(record.operator).parameters
-    takes_any = any(p.kind == p.VAR_KEYWORD for p in accepted.values())
-    options = {k: v for k, v in options.items() if k in accepted or takes_any}
+    accepted = accepted_by(record.operator)
+    options = {k: v for k, v in options.items() if k in accepted}
     return record.operator(*call.args, **call.kwargs, **options)
+
+
+def accepted_by(function):
+    """The options that a function takes by name: also those of a TypedDict (Unpack[Like]), and all
+    of them if the keywords are of any kind."""
+    parameters = inspect.signature(function).parameters
+    rest = [p.annotation for p in parameters.values() if p.kind == p.VAR_KEYWORD]
+    if rest == ["Any"]:
+        return {*parameters, "device", "dtype", "requires_grad"}
+    kinds = [function.__globals__[r.removeprefix("Unpack[").removesuffix("]")] for r in rest]
+    return {*parameters}.union(*(kind.__annotations__ for kind in kinds))
 
 
 @pytest.mark.parametrize(("record", "position"), CASES, ids=[f"{r}-{i}" for r, i in CASES])
@@ -38,15 +48,14 @@ def test_values(record, position):
 
 @pytest.mark.parametrize("record", CREATION, ids=str)
 def test_options(record):
-    accepted = inspect.signature(record.operator).parameters
-    takes_any = any(p.kind == p.VAR_KEYWORD for p in accepted.values())
-    if takes_any or "device" in accepted:
+    accepted = accepted_by(record.operator)
+    if "device" in accepted:
         assert make(record, 0, device=ndl.cpu_numpy()).device == ndl.cpu_numpy()
         assert make(record, 0, device="cpu").device == ndl.cpu()
-    if takes_any or "requires_grad" in accepted:
-        floats = {"dtype": "float32"} if takes_any or "dtype" in accepted else {}
+    if "requires_grad" in accepted:
+        floats = {"dtype": "float32"} if "dtype" in accepted else {}
         assert make(record, 0, requires_grad=True, **floats).requires_grad
-    if takes_any or "dtype" in accepted:
+    if "dtype" in accepted:
         assert make(record, 0, dtype="float64").dtype == "float64"
         assert make(record, 0, dtype="bfloat16").dtype == "bfloat16"
 
@@ -92,7 +101,7 @@ def test_tensor_copies_and_from_numpy_shares():
         (lambda: ndl.randint(5), TypeError, "[randint] expected (high, shape) or (low, high"),
         (lambda: ndl.randint(0, 5, 3, size=3), TypeError, "[randint] expected (high, shape) or"),
         (lambda: ndl.one_hot(-1, [0]), ValueError, "[one_hot] sizes must not be negative"),
-        (lambda: ndl.zeros_like([1]), TypeError, "[full_like] expected a Tensor, got list"),
+        (lambda: ndl.zeros_like([1]), TypeError, "[zeros_like] expected a Tensor, got list"),
         (lambda: ndl.rand_like(None), TypeError, "[rand_like] expected a Tensor, got NoneType"),
         (lambda: ndl.eye(2.5), TypeError, "[eye] a shape is made of integers"),
         (lambda: ndl.randperm(-1), ValueError, "[randperm] sizes must not be negative"),

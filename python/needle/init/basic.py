@@ -7,7 +7,7 @@ Sizes are given one by one, `zeros(2, 3)`, or as a tuple, `zeros((2, 3))`, which
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from ..ndarray.array import NDArray, Scalar, as_scalar, from_numpy as copy_from_
 from ..ndarray.index import gather as select
 from ..ndarray.interop import asarray as intake, exchange
 from ..ndarray.layout import Shape
-from ..ops.common import check_tensor, whole_number
+from ..ops.common import Creation, check_tensor, either, flag, numpy_options, whole_number
+from ..ops.shape.movement import is_dtype
 
 __all__ = [
     "full", "ones", "zeros", "empty", "full_like", "ones_like", "zeros_like",
@@ -32,12 +33,21 @@ __all__ = [
 Device = BackendDevice | str | None
 
 
-def _shape(sizes: tuple[Any, ...], op: str, size: Any = None) -> Shape:
-    """(2, 3), ((2, 3),) and size=(2, 3) -> (2, 3)"""
+def _shape(sizes: tuple[Any, ...], op: str, size: Any = None, numpy: Any = ()) -> Shape:
+    """(2, 3), ((2, 3),) and size=(2, 3) -> (2, 3); NumPy's keywords must ask for nothing."""
+    if numpy:
+        numpy_options(op, numpy, order="C")
+    if sizes and not isinstance(sizes[-1], (int, tuple, list)) and is_dtype(sizes[-1]):
+        raise TypeError(f"[{op}] expected sizes, got {sizes[-1]!r:.60}; use dtype=.")
     if size is not None and sizes:
         raise TypeError(f"[{op}] expected sizes once, got {sizes} and size={size}.")
     given = size if size is not None else sizes[0] if len(sizes) == 1 else sizes
     return layout.check_sizes(layout.normalize_shape(given, op), op)
+
+
+def _number(op: str, value: Any) -> Scalar:
+    """A number, which may come in a tensor of one element."""
+    return as_scalar(value.item() if isinstance(value, Tensor) else value, op)
 
 
 def _device(device: Device) -> BackendDevice:
@@ -50,10 +60,11 @@ def _device(device: Device) -> BackendDevice:
 def full(
     shape: Any,
     fill_value: Scalar,
+    dtype: Any = "float32",
     *,
     device: Device = None,
-    dtype: Any = "float32",
     requires_grad: bool = False,
+    **numpy: Unpack[Creation],
 ) -> Tensor:
     """Every element is fill_value."""
     kind = dtype_of(dtype)
@@ -64,7 +75,7 @@ def full(
         value = bool(value) if kind == "bool" else int(value)
         F.check_fits("full", kind, value)
     return Tensor.make_const(
-        F.full(_shape((shape,), "full"), value, kind, _device(device)), requires_grad
+        F.full(_shape((shape,), "full", None, numpy), value, kind, _device(device)), requires_grad
     )
 
 
@@ -86,9 +97,10 @@ def ones(
     device: Device = None,
     dtype: Any = "float32",
     requires_grad: bool = False,
+    **numpy: Unpack[Creation],
 ) -> Tensor:
     """Every element is 1."""
-    data = F.full(_shape(shape, "ones", size), 1, dtype, _device(device))
+    data = F.full(_shape(shape, "ones", size, numpy), 1, dtype, _device(device))
     return Tensor.make_const(data, requires_grad)
 
 
@@ -98,9 +110,10 @@ def zeros(
     device: Device = None,
     dtype: Any = "float32",
     requires_grad: bool = False,
+    **numpy: Unpack[Creation],
 ) -> Tensor:
     """Every element is 0."""
-    data = F.full(_shape(shape, "zeros", size), 0, dtype, _device(device))
+    data = F.full(_shape(shape, "zeros", size, numpy), 0, dtype, _device(device))
     return Tensor.make_const(data, requires_grad)
 
 
@@ -110,51 +123,50 @@ def empty(
     device: Device = None,
     dtype: Any = "float32",
     requires_grad: bool = False,
+    **numpy: Unpack[Creation],
 ) -> Tensor:
     """Memory whose elements are not set."""
-    data = creation.empty(_shape(shape, "empty", size), dtype, _device(device))
+    data = creation.empty(_shape(shape, "empty", size, numpy), dtype, _device(device))
     return Tensor.make_const(data, requires_grad)
 
 
-def full_like(
-    a: Tensor,
-    fill_value: Scalar,
-    *,
-    device: Device = None,
-    dtype: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """fill_value in the shape, dtype and device of a."""
-    return full(
-        check_tensor("full_like", a).shape,
-        fill_value,
-        device=device or a.device,
-        dtype=dtype or a.dtype,
-        requires_grad=requires_grad,
-    )
+class Like(TypedDict, total=False):
+    """What may differ from the tensor that a new one is like. The others have NumPy's defaults."""
+
+    shape: Any
+    device: Device
+    requires_grad: bool
+    order: Literal["K"]
+    subok: Literal[True]
 
 
-def ones_like(
-    a: Tensor, *, device: Device = None, dtype: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Ones in the shape, dtype and device of a."""
-    return full_like(a, 1, device=device, dtype=dtype, requires_grad=requires_grad)
+def _like(op: str, a: Tensor, dtype: Any, options: Any) -> dict[str, Any]:
+    """The size, dtype and device of a, where no others are given."""
+    given = numpy_options(op, options, "shape", "device", "requires_grad") if options else {}
+    shape, device = given.pop("shape", None), given.pop("device", None)
+    size = check_tensor(op, a).shape if shape is None else _shape((shape,), op)
+    return {"size": size, "dtype": dtype or a.dtype, "device": device or a.device, **given}
 
 
-def zeros_like(
-    a: Tensor, *, device: Device = None, dtype: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Zeros in the shape, dtype and device of a."""
-    return full_like(a, 0, device=device, dtype=dtype, requires_grad=requires_grad)
+def full_like(a: Tensor, fill_value: Scalar, dtype: Any = None, **options: Unpack[Like]) -> Tensor:
+    """fill_value in the shape, dtype and device of a, or others."""
+    made = _like("full_like", a, dtype, options)
+    return full(made.pop("size"), fill_value, **made)
 
 
-def empty_like(
-    a: Tensor, *, device: Device = None, dtype: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """Memory in the shape, dtype and device of a, whose elements are not set."""
-    like = check_tensor("empty_like", a)
-    place, kind = device or like.device, dtype or like.dtype
-    return empty(like.shape, device=place, dtype=kind, requires_grad=requires_grad)
+def ones_like(a: Tensor, dtype: Any = None, **options: Unpack[Like]) -> Tensor:
+    """Ones in the shape, dtype and device of a, or others."""
+    return ones(**_like("ones_like", a, dtype, options))
+
+
+def zeros_like(a: Tensor, dtype: Any = None, **options: Unpack[Like]) -> Tensor:
+    """Zeros in the shape, dtype and device of a, or others."""
+    return zeros(**_like("zeros_like", a, dtype, options))
+
+
+def empty_like(a: Tensor, dtype: Any = None, **options: Unpack[Like]) -> Tensor:
+    """Memory in the shape, dtype and device of a, or others, whose elements are not set."""
+    return empty(**_like("empty_like", a, dtype, options))
 
 
 # Patterns ---------------------------------------------------------------------------------------
@@ -168,10 +180,12 @@ def arange(
     device: Device = None,
     dtype: Any = None,
     requires_grad: bool = False,
+    like: None = None,
 ) -> Tensor:
     """start, start + step, ... below stop; `arange(n)` counts from 0. Integers give int64."""
+    numpy_options("arange", {"like": like})
     first, last = (0, start) if stop is None else (start, stop)
-    first, last, step = [as_scalar(value, "arange") for value in (first, last, step)]
+    first, last, step = [_number("arange", value) for value in (first, last, step)]
     if step == 0:
         raise ValueError("[arange] expected a step other than 0.")
     try:
@@ -188,33 +202,47 @@ def arange(
 def linspace(
     start: float,
     stop: float,
-    num: int = 50,
+    num: int | None = None,
+    endpoint: bool = True,
+    retstep: bool = False,
     *,
     steps: int | None = None,
     device: Device = None,
     dtype: Any = "float32",
     requires_grad: bool = False,
-) -> Tensor:
-    """num (or steps) evenly spaced numbers from start to stop, both included."""
-    count = whole_number("linspace", "num", num if steps is None else steps)
+    axis: Literal[0] = 0,
+) -> Any:
+    """num (or steps, 50 if not given) evenly spaced numbers from start to stop; without stop itself
+    if endpoint is False. With retstep, also the distance between two. Integers are rounded down."""
+    count = whole_number("linspace", "num", either("linspace", 50, num=num, steps=steps))
     if count < 0:
         raise ValueError(f"[linspace] expected num >= 0, got {count}.")
-    first, last = (as_scalar(value, "linspace") for value in (start, stop))
-    return _from_host(np.linspace(first, last, count), dtype_of(dtype), device, requires_grad)
+    if axis != 0:
+        raise TypeError(f"[linspace] axis={axis!r:.60} is not supported: start is a number.")
+    first, last = (_number("linspace", value) for value in (start, stop))
+    closed = flag("linspace", "endpoint", endpoint)
+    values, step = np.linspace(first, last, count, endpoint=closed, retstep=True)
+    kind = dtype_of(dtype)
+    values = np.floor(values) if kind.is_integer else values
+    made = _from_host(values, kind, device, requires_grad)
+    return (made, float(step)) if flag("linspace", "retstep", retstep) else made
 
 
 def eye(
     n: int,
     m: int | None = None,
     k: int = 0,
+    dtype: Any = "float32",
     *,
     device: Device = None,
-    dtype: Any = "float32",
     requires_grad: bool = False,
+    M: int | None = None,
+    **numpy: Unpack[Creation],
 ) -> Tensor:
-    """An (n, m) matrix with ones on the k-th diagonal."""
-    rows, columns = _shape((n, n if m is None else m), "eye")
-    return _from_host(np.eye(rows, columns, k), dtype_of(dtype), device, requires_grad)
+    """An (n, m) matrix with ones on the k-th diagonal; M is NumPy's name of m."""
+    rows, columns = _shape((n, either("eye", n, m=m, M=M)), "eye", None, numpy)
+    offset = whole_number("eye", "k", k)
+    return _from_host(np.eye(rows, columns, offset), dtype_of(dtype), device, requires_grad)
 
 
 def one_hot(
@@ -365,12 +393,19 @@ def tensor(
     return _from_host(values, kind, device, False).requires_grad_(requires_grad)
 
 
-def asarray(data: Any, dtype: Any = None, device: Device = None) -> Tensor:
-    """data as a tensor: itself when nothing has to change, else `tensor(data, ...)`."""
-    if isinstance(data, Tensor):
+def asarray(
+    data: Any, dtype: Any = None, device: Device = None, *, copy: bool | None = None,
+    **numpy: Unpack[Creation],
+) -> Tensor:  # fmt: skip
+    """data as a tensor: itself when nothing has to change and copy is not True, else
+    `tensor(data, ...)`, which is an error if copy is False."""
+    numpy_options("asarray", numpy, order=None)
+    if isinstance(data, Tensor) and not copy:
         same_type = dtype is None or data.dtype == dtype_of(dtype)
         if same_type and (device is None or data.device == device_named(device)):
             return data
+    if copy is not None and not flag("asarray", "copy", copy):
+        raise ValueError("[asarray] copy=False needs a copy; from_numpy shares an array's memory.")
     return tensor(data, dtype, device)
 
 
@@ -382,9 +417,19 @@ def from_numpy(array: np.ndarray[Any, Any], requires_grad: bool = False) -> Tens
     return Tensor.make_const(exchange.from_numpy(array), requires_grad)
 
 
-def from_dlpack(source: Any, requires_grad: bool = False) -> Tensor:
-    """A tensor that shares the memory of another library's array."""
-    return Tensor.make_const(exchange.from_dlpack(source), requires_grad)
+def from_dlpack(
+    source: Any, requires_grad: bool = False, *, device: Device = None, copy: bool | None = None
+) -> Tensor:
+    """A tensor that shares the memory of another library's array; with copy=True or on another
+    device a copy, which is an error if copy is False."""
+    data = exchange.from_dlpack(source)
+    moved = _moved(data, device)
+    is_copy = copy is not None and flag("from_dlpack", "copy", copy)
+    if moved is data:
+        return Tensor.make_const(F.copy(data) if is_copy else data, requires_grad)
+    if copy is not None and not is_copy:
+        raise ValueError(f"[from_dlpack] copy=False needs a copy: the memory is on {data.device}.")
+    return Tensor.make_const(moved, requires_grad)
 
 
 def _natural(values: np.ndarray[Any, Any], exact: bool) -> DType:

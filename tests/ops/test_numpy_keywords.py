@@ -205,3 +205,29 @@ def test_compiled_functions_take_keywords(case):
     for eager, compiled in zip(function(*leaves), ndl.jit(function)(*leaves), strict=True):
         assert compiled.dtype == eager.dtype and compiled.shape == eager.shape
         np.testing.assert_allclose(compiled.numpy(), eager.numpy(), 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("name", "sum prod mean var std max min logsumexp".split())
+def test_elements_that_do_not_count_have_no_say(name):
+    """NaN and infinity behind a mask change neither the result nor the gradients."""
+    hidden = np.array([[np.nan, 1.0, 2.0], [3.0, np.inf, 5.0]])
+    mask = np.isfinite(hidden)
+    options = {"max": {"initial": -9.0}, "min": {"initial": 9.0}}.get(name, {})
+    for axis in (None, 0, -1):
+        found = []
+        for values in (hidden, np.where(mask, hidden, 7.0)):
+            x = ndl.tensor(values, requires_grad=True)
+            y = getattr(ndl, name)(x, axis=axis, where=mask, **options)
+            y.sum().backward()
+            found.append((y.numpy(), x.grad.numpy()))
+        np.testing.assert_array_equal(found[0][0], found[1][0])
+        np.testing.assert_array_equal(found[0][1], found[1][1])
+        assert (found[0][1][~mask] == 0).all()
+
+
+def test_the_extreme_of_bools_is_a_bool():
+    x = np.array([[True, False], [False, False]])
+    for name, initial in (("max", 0), ("max", True), ("min", 1)):
+        found = getattr(ndl, name)(ndl.tensor(x), axis=0, initial=initial)
+        expected = getattr(np, name)(x, axis=0, initial=initial)
+        assert found.dtype == expected.dtype and found.tolist() == expected.tolist()

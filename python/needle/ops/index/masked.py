@@ -11,10 +11,10 @@ from typing import Any, TypedDict
 import numpy as np
 
 from ...autograd import Tensor
-from ...dtype import DType, accumulator, averaged, dtype_of, summed
+from ...dtype import DType, accumulator, averaged, bool_, dtype_of, summed
 from ...ndarray import functions as F, layout
 from ...ndarray.array import NDArray, as_scalar
-from ..common import Scalar, constant, numpy_options
+from ..common import Scalar, constant, flag, numpy_options
 from ..compare import equal, maximum, where
 
 Axes = int | Sequence[int] | None
@@ -131,6 +131,8 @@ def _in_floats(op: str, a: Tensor, dtype: Any) -> Tensor:
 def _checked(op: str, initial: Any, dtype: DType) -> Scalar:
     """The number, if it is of the elements' kind."""
     number = as_scalar(initial, op)
+    if dtype is bool_:
+        return flag(op, "initial", number)
     if isinstance(number, float) and not dtype.is_floating:
         raise TypeError(f"[{op}] expected a whole number as initial for {dtype}, got {number}.")
     F.check_fits(op, dtype, number)

@@ -231,3 +231,10 @@ def test_the_extreme_of_bools_is_a_bool():
         found = getattr(ndl, name)(ndl.tensor(x), axis=0, initial=initial)
         expected = getattr(np, name)(x, axis=0, initial=initial)
         assert found.dtype == expected.dtype and found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("mode", ["wrap", "clip"])
+def test_small_integers_are_positions_in_long_axes(mode):
+    x, index = np.arange(300.0), np.array([-1, 100, 127], "int8")
+    found = ndl.take(ndl.tensor(x), ndl.tensor(index), mode=mode)
+    np.testing.assert_array_equal(found.numpy(), np.take(x, index, mode=mode))

@@ -166,6 +166,7 @@ def _inside(positions: Any, x: Tensor, n: int, mode: str) -> Tensor:
     found = constant(positions, x)
     if n == 0 or not dtype_of(found.dtype).is_integer:
         return found  # an error, if there are any
+    found = astype(found, "int64")  # n may be no int8
     return clip(found, 0, n - 1) if mode == "clip" else remainder(found, n)
 
 

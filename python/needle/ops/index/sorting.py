@@ -173,7 +173,7 @@ def searchsorted(
     check_tensor("searchsorted", ordered)
     if side not in (None, "left", "right"):
         raise ValueError(f"[searchsorted] side must be 'left' or 'right', got {side!r:.60}.")
-    behind = flag("searchsorted", "right", either("searchsorted", False, right=right))
+    behind = right is not None and flag("searchsorted", "right", right)
     if behind and side == "left":
         raise ValueError("[searchsorted] expected right=True or side='left', got both.")
     wanted = constant(either("searchsorted", values=values, v=v), ordered, "searchsorted")

@@ -79,7 +79,8 @@ def reshape(a: Tensor, *sizes: Any, shape: Any = None, **numpy: Unpack[InOrder])
 
 def flatten(a: Tensor, start_dim: int = 0, end_dim: int = -1, **numpy: Unpack[InOrder]) -> Tensor:
     """The axes from start_dim to end_dim (both included) as one."""
-    numpy_options("flatten", numpy, order="C")
+    if numpy:
+        numpy_options("flatten", numpy, order="C")
     shape = check_tensor("flatten", a).shape
     if not shape:
         return reshape(a, 1)

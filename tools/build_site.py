@@ -24,6 +24,7 @@ PAGES = [
     "README.md",
     "docs/training.md",
     "docs/coming-from-pytorch.md",
+    "docs/numerics.md",
     "docs/custom-op.md",
     "docs/env.md",
     "docs/results.md",

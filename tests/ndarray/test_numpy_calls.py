@@ -1,5 +1,7 @@
 """NumPy's functions take tensors and arrays as NumPy arrays, and give NumPy's results."""
 
+import operator as op
+
 import numpy as np
 import pytest
 from needle.backend_ndarray import NDArray
@@ -42,14 +44,84 @@ def flat(out):
     return list(out) if isinstance(out, tuple) else [out]
 
 
-@pytest.mark.parametrize("make", [ndl.tensor, ndl.Tensor], ids=["constant", "with gradient"])
+@pytest.mark.parametrize("kind", ["constant", "detached", "no_grad"])
 @pytest.mark.parametrize("name", CALLS)
-def test_as_with_arrays(name, make):
-    found, expected = flat(CALLS[name](make(VALUES))), flat(CALLS[name](VALUES))
-    for a, b in zip(found, expected, strict=True):
+def test_as_with_arrays(name, kind):
+    x = ndl.tensor(VALUES) if kind == "constant" else ndl.Tensor(VALUES)
+    with ndl.set_grad_enabled(kind != "no_grad"):
+        found = flat(CALLS[name](x.detach() if kind == "detached" else x))
+    for a, b in zip(found, flat(CALLS[name](VALUES)), strict=True):
         assert not isinstance(a, ndl.Tensor)
         np.testing.assert_array_equal(a, b)
         assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+# What has no gradient anyway, and copies by name.
+WITHOUT_GRADIENT = (
+    "any all argmax argmin argsort nonzero copy size ndim shape count_nonzero zeros_like allclose"
+).split()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_graph_is_lost(name):
+    """Numbers that are computed from a tensor that requires a gradient are refused."""
+    x = ndl.Tensor(VALUES)
+    if name in WITHOUT_GRADIENT:
+        for a, b in zip(flat(CALLS[name](x)), flat(CALLS[name](VALUES)), strict=True):
+            np.testing.assert_array_equal(a, b)
+        return
+    with pytest.raises(ValueError, match=r"\[\w+\] NumPy's result has no graph.*x\.detach\(\)"):
+        CALLS[name](x)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.add(x, 1),
+        lambda x: np.add(1, x),
+        lambda x: np.add(ndl.tensor(VALUES), x),  # not the first tensor
+        lambda x: np.add(VALUES, x),
+        lambda x: np.exp(x[0, 0]),
+        lambda x: np.modf(x),
+        lambda x: np.add.reduce(x),
+        lambda x: np.maximum.accumulate(x),
+        lambda x: np.stack([ndl.tensor(VALUES), x]),
+        lambda x: np.split(x, 3, 1),
+    ],
+)
+def test_no_graph_is_lost_in_ufuncs_and_lists(call):
+    with pytest.raises(ValueError, match=r"x\.detach\(\)"):
+        call(ndl.Tensor(VALUES))
+    call(ndl.Tensor(VALUES).detach())
+
+
+def test_nothing_is_written_before_a_refusal():
+    out = np.zeros(3, np.float32)
+    with pytest.raises(ValueError, match=r"\[sum\].*x\.detach\(\)"):
+        np.sum(ndl.Tensor(VALUES), axis=0, out=out)
+    assert not out.any()
+
+
+def test_conversions_and_comparisons_take_tensors_with_a_graph():
+    x = ndl.Tensor(VALUES)
+    for convert in (np.array, np.asarray, np.copy, lambda x: np.array(list(x))):
+        np.testing.assert_array_equal(convert(x), VALUES)
+    np.testing.assert_array_equal(x, VALUES)
+    np.testing.assert_allclose(x, VALUES)
+    assert np.isfinite(x).all() and (np.greater(x, 1) == (VALUES > 1)).all()
+    assert np.array_equal(x, VALUES) and float(x[0, 0]) == 3.0
+
+
+@pytest.mark.parametrize("operator", ["add", "mul", "sub", "truediv", "iadd"])
+def test_operators_with_arrays_keep_the_graph(operator):
+    x, array = ndl.Tensor(VALUES + 1), VALUES.copy()
+    if operator == "iadd":
+        array += x
+    else:
+        array = getattr(op, operator)(array, x)
+    assert isinstance(array, ndl.Tensor) and array.requires_grad
+    scaled = np.float32(2) * x
+    assert isinstance(scaled, ndl.Tensor) and scaled.requires_grad
 
 
 @pytest.mark.parametrize("function", [np.sum, np.max, np.transpose, np.median, np.std])

@@ -45,12 +45,44 @@ def test_cumprod_has_second_derivatives_at_zeros():
     assert second.tolist() == [[0, 5, 3], [0, 5, 0], [0, 1, 3]]
 
 
+TIES = [[1.0, 1.0, 1.0, 1.0], [2.0, 5.0, 5.0, 2.0]]
+
+
 @pytest.mark.parametrize("name", ["max", "min"])
-def test_extremes_share_the_gradient_among_ties(name):
-    x = leaf([[1.0, 1.0, 1.0, 1.0], [2.0, 5.0, 5.0, 2.0]])
-    grad = gradient(lambda x: getattr(x, name)(1), x).numpy()
+def test_the_first_of_equals_gets_the_gradient_along_an_axis(name):
+    grad = gradient(lambda x: getattr(x, name)(1), leaf(TIES)).numpy()
+    assert grad[0].tolist() == [1, 0, 0, 0]
+    assert grad[1].tolist() == ([0, 1, 0, 0] if name == "max" else [1, 0, 0, 0])
+    nan = gradient(lambda x: getattr(x, name)(0), leaf([1.0, np.nan, np.nan]))
+    assert nan.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["amax", "amin"])
+def test_equals_share_the_gradient_of_amax(name):
+    grad = gradient(lambda x: getattr(x, name)(1), leaf(TIES)).numpy()
     assert grad[0].tolist() == [0.25] * 4
-    assert grad[1].tolist() == ([0, 0.5, 0.5, 0] if name == "max" else [0.5, 0, 0, 0.5])
+    assert grad[1].tolist() == ([0, 0.5, 0.5, 0] if name == "amax" else [0.5, 0, 0, 0.5])
+
+
+@pytest.mark.parametrize("axes", [None, (0, 1)])
+def test_equals_share_the_gradient_over_several_axes(axes):
+    assert gradient(lambda x: x.max(axes), leaf(TIES)).tolist() == [[0] * 4, [0, 0.5, 0.5, 0]]
+    assert gradient(lambda x: x.min(axes), leaf(TIES)).tolist() == [[0.25] * 4, [0] * 4]
+    nan = gradient(lambda x: x.max(axes), leaf([[1.0, np.nan], [np.nan, 2.0]]))
+    assert nan.tolist() == [[0, 0.5], [0.5, 0]]
+
+
+def test_ties_of_the_median():
+    ties = [1.0, 2.0, 2.0, 2.0, 3.0]
+    assert gradient(lambda x: x.median(0), leaf(ties)).numpy().sum() == 1
+    assert set(gradient(lambda x: x.median(0), leaf(ties)).tolist()) == {0, 1}
+    shared = gradient(lambda x: x.median(), leaf(ties)).numpy()
+    np.testing.assert_allclose(shared, np.array([0, 1, 1, 1, 0]) / 3)
+    two = gradient(lambda x: x.median(), leaf([1.0, 1.0, 2.0, 2.0]))
+    assert two.tolist() == [0.25] * 4
+    nan = leaf([1.0, np.nan, np.nan])
+    assert gradient(lambda x: x.median(0), nan).tolist() == [0, 1, 0]
+    assert gradient(lambda x: x.median(), nan).tolist() == [0, 0.5, 0.5]
 
 
 @pytest.mark.parametrize("order", [0.5, 1, 1.5, 2, 3, np.inf])

@@ -22,7 +22,7 @@ from ..facts import changed
 from ..ndarray import abstract, functions, versions as mutation
 from ..ndarray.array import NDArray
 from ..ndarray.interop import asarray as intake, numpy_mode as bridge
-from ..ndarray.interop.numpy_calls import call_numpy
+from ..ndarray.interop.numpy_calls import call_numpy, check_graph
 from ..ndarray.layout import Size
 from .backward import compute_gradient_of_variables
 from .grad_mode import is_grad_enabled
@@ -203,6 +203,10 @@ def assign_data(tensors: Sequence[Tensor], arrays: Sequence[Any]) -> None:
 def after_write(x: Value) -> None:
     """Note that x's data changed: no gradient may use it for what was computed before."""
     mutation.note(x.cached_data, next_stamp())
+
+
+def _is_recorded(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad and is_grad_enabled()
 
 
 class TensorTuple(Value):
@@ -395,7 +399,14 @@ class Tensor(Value, TensorMethods):
         return np.asarray(data, dtype) if copy is False else np.array(data, dtype)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return call_numpy(Tensor, function, args, kwargs, (list, tuple, TensorTuple))
+        lists = (list, tuple, TensorTuple)
+        return call_numpy(Tensor, function, args, kwargs, lists, _is_recorded)
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """The result of a ufunc, `np.exp(x)`: it stays NumPy's."""
+        name, operands = (context[0].__name__, context[1]) if context else ("numpy", (self,))
+        check_graph(name, any(map(_is_recorded, operands)), array)
+        return array if array.ndim else array[()]
 
     def _export_buffer(self) -> Any:
         data = self.realize_cached_data()

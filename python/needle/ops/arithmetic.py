@@ -10,9 +10,12 @@ from ..autograd import Tensor
 from ..dtype import DType, dtype_of, float32, float64, promote, promote_scalar
 from ..ndarray import functions as F
 from ..ndarray.array import as_scalar
+from ..tile import program as tp
+from ..tile.program import Symbol, program
 from .common import FlatOp, Scalar, Ufunc, check_tensor, is_scalar, report_as, zeros_like
-from .compare import equal, logical_and, where
+from .compare import equal, greater_equal, isfinite, logical_and, logical_not, where
 from .elementwise import Elementwise, WithScalar, astype, of_two, pair, ufunc
+from .fused import FusedOp, FusedTupleOp, run_composite
 
 __all__ = [
     "EWiseAdd", "AddScalar", "add_scalar", "add", "Negate", "negate", "subtract", "EWiseMul",
@@ -171,8 +174,25 @@ class EWiseDiv(Elementwise):
     kernel = "divide"
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        over_b = out_grad / node.inputs[1]
-        return over_b, -over_b * node
+        a, b = node.inputs
+        by_a = out_grad / b if a.requires_grad else None
+        return by_a, _by_divisor(out_grad, node, b) if b.requires_grad else None
+
+
+def _by_divisor(out_grad: Tensor, quotient: Tensor, b: Tensor) -> Tensor:
+    return QuotientGradient()(out_grad, quotient, astype(b, quotient.dtype))
+
+
+@program
+def quotient_gradient(g: Symbol, y: Symbol, b: Symbol) -> Symbol:
+    return -g * (y / b)
+
+
+class QuotientGradient(FusedOp):
+    """db = -g (y / b): y / b is right where g / b would overflow, as for 0 / 1e-45"""
+
+    elementwise = True
+    formula = quotient_gradient
 
 
 class DivScalar(WithScalar):
@@ -194,8 +214,7 @@ class ScalarDiv(WithScalar):
         return F.binary(self.kernel, self.scalar, a)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        (x,) = node.inputs
-        return -out_grad * node / x
+        return _by_divisor(out_grad, node, node.inputs[0])
 
 
 def divide_scalar(a: Tensor, scalar: Scalar) -> Tensor:
@@ -215,16 +234,22 @@ def divide(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
 
 
 class EWisePow(Elementwise):
-    """y = a^b,  dy/da = b a^(b-1)  (0 where a = b = 0),  dy/db = y ln a  (0 where a = 0)"""
+    """y = a^b,  dy/da = b a^(b-1)  (0 where b = 0),  dy/db = y ln a  (0 where a = 0 <= b)"""
 
     kernel = "power"
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         a, b = node.inputs
-        zero = equal(a, 0)
-        log_a = where(zero, 1, a).log()
-        base: Any = where(logical_and(zero, equal(b, 0)), 1, a)  # 0^-1 would make 0 · ∞
-        return out_grad * b * base ** (b - 1), out_grad * node * log_a
+        by_a = by_b = None
+        # Where a rule has 0 · ∞ or 0 · NaN, the base 1 makes it 0, also for second derivatives.
+        if a.requires_grad:
+            flat = logical_and(equal(b, 0), logical_not(isfinite(1 / a)))
+            base: Any = where(flat, 1, a)
+            by_a = out_grad * b * base ** (b - 1)
+        if b.requires_grad:
+            flat = logical_and(equal(a, 0), greater_equal(b, 0))
+            by_b = out_grad * node * where(flat, 1, a).log()
+        return by_a, by_b
 
 
 # Powers that take one or two operations, where others take fifty: as NumPy's ** has them.
@@ -250,12 +275,14 @@ class PowerScalar(WithScalar):
         (x,) = node.inputs
         if self.scalar == 0:
             return zeros_like(x)
+        if self.scalar == 0.5:  # as of `sqrt`
+            return out_grad * 0.5 / node
         rest = x if self.scalar == 2 else x ** (self.scalar - 1)
         return out_grad * self.scalar * rest
 
 
 class ScalarPower(WithScalar):
-    """y = s^x,  dy/dx = y ln s"""
+    """y = s^x,  dy/dx = y ln s  (0 where s = 0 <= x)"""
 
     kernel = "power"
 
@@ -263,8 +290,10 @@ class ScalarPower(WithScalar):
         return F.binary(self.kernel, self.scalar, a)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        rate = math.log(self.scalar) if self.scalar > 0 else (0 if self.scalar == 0 else math.nan)
-        return out_grad * node * rate
+        (x,) = node.inputs
+        if self.scalar == 0:
+            return where(greater_equal(x, 0), 0, out_grad * node * -math.inf)
+        return out_grad * node * (math.log(self.scalar) if self.scalar > 0 else math.nan)
 
 
 def power_scalar(a: Tensor, scalar: Scalar) -> Tensor:
@@ -284,14 +313,40 @@ def power(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
 
 
 class Atan2(Elementwise):
-    """z = the angle of the point (x, y),  dz/dy = x / (x² + y²),  dz/dx = -y / (x² + y²)"""
+    """z = the angle of the point (x, y),  dz/dy = x / (x² + y²),  dz/dx = -y / (x² + y²)
+
+    At the origin both are 0."""
 
     kernel = "atan2"
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         y, x = node.inputs
-        scaled = out_grad / (x * x + y * y)
-        return scaled * x, -scaled * y
+        wide = (astype(v, node.dtype) for v in (y, x))
+        return Atan2Gradient()(out_grad, *wide).tuple()
+
+
+@program
+def atan2_gradient(g: Symbol, y: Symbol, x: Symbol) -> tuple[Symbol, ...]:
+    # Divided by the larger coordinate, a square neither overflows nor vanishes (Smith, 1962).
+    is_x = tp.abs(x) >= tp.abs(y)
+    small, large = tp.where(is_x, y, x), tp.where(is_x, x, y)
+    large = tp.where(tp.equal(large, 0.0), math.inf, large)  # at the origin
+    ratio = small / large
+    scale = large + small * ratio  # (x² + y²) / large
+    by_large, by_small = g / scale, g * ratio / scale
+    return tp.where(is_x, by_large, by_small), tp.where(is_x, -by_small, -by_large)
+
+
+class Atan2Gradient(FusedTupleOp):
+    """(dy, dx) of `Atan2`: g x / (x² + y²) and -g y / (x² + y²)"""
+
+    elementwise = True
+
+    def compute(self, g: Any, y: Any, x: Any) -> Any:
+        return F.run(atan2_gradient, g, y, x)
+
+    def definition(self, *inputs: Any) -> Any:
+        return run_composite(atan2_gradient, *inputs)
 
 
 def atan2(y: Any, x: Any, **numpy: Unpack[Ufunc]) -> Tensor:

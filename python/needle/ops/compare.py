@@ -175,8 +175,9 @@ class Where(TensorOp):
         return F.where(cond, a, b)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        cond = node.inputs[0]
-        return None, where(cond, out_grad, 0), where(cond, 0, out_grad)
+        cond, a, b = node.inputs
+        by_a = where(cond, out_grad, 0) if a.requires_grad else None
+        return None, by_a, where(cond, 0, out_grad) if b.requires_grad else None
 
 
 def check_mask(op: str, mask: Any) -> None:
@@ -254,6 +255,41 @@ class Clip(TensorOp):
         return gradient
 
 
+class ClipBetween(TensorOp):
+    """y = min(max(x, low), high) with bounds that have gradients: x gets it where low <= x <= high,
+    else the bound that x is beyond; where low > high, high"""
+
+    elementwise = True
+
+    def __init__(self, has_low: bool, has_high: bool):
+        self.has_low = has_low
+        self.has_high = has_high
+
+    def compute(self, x: Any, *bounds: Any) -> Any:
+        if self.has_low:
+            x = F.binary("maximum", x, bounds[0])
+        return F.binary("minimum", x, bounds[-1]) if self.has_high else x
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return tuple(
+            where(self.chosen(i, *node.inputs), out_grad, 0) if x.requires_grad else None
+            for i, x in enumerate(node.inputs)
+        )
+
+    def chosen(self, which: int, x: Tensor, *bounds: Tensor) -> Tensor:
+        """Where x (0) or a bound (1, 2) is the result."""
+        if not self.has_high:
+            return less(x, *bounds) if which else greater_equal(x, *bounds)
+        if not self.has_low:
+            return greater(x, *bounds) if which else less_equal(x, *bounds)
+        low, high = bounds
+        if which == 1:
+            return logical_and(less(x, low), less(low, high))
+        if which == 2:
+            return logical_or(greater(x, high), less(high, low))
+        return logical_and(greater_equal(x, low), less_equal(x, high))
+
+
 @reporting_as("clip")
 def clip(
     x: Tensor,
@@ -277,8 +313,8 @@ def clip(
         raise ValueError("[clip] expected min, max or both, got neither.")
     if _is_bound(min) and _is_bound(max):
         return Clip(min, max)(check_tensor("clip", x))
-    above = check_tensor("clip", x) if min is None else maximum(check_tensor("clip", x), min)
-    return above if max is None else minimum(above, max)
+    bounds = [constant(v, check_tensor("clip", x)) for v in (min, max) if v is not None]
+    return ClipBetween(min is not None, max is not None)(x, *bounds)
 
 
 def _is_bound(x: Any) -> bool:

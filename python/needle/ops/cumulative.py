@@ -14,13 +14,16 @@ from .shape.pad import Pad, piece
 __all__ = ["CumSum", "cumsum", "CumProd", "cumprod"]
 
 
-def shifted(x: Tensor, axis: int, by: int, fill: Scalar) -> Any:
-    """x moved by |by| <= size places, to higher positions when by > 0; `fill` moves in."""
-    n = x.shape[axis]
-    kept = piece(x, axis, 0, n - by) if by > 0 else piece(x, axis, -by, n)
-    widths = [(0, 0)] * x.ndim
-    widths[axis] = (by, 0) if by > 0 else (0, -by)
-    return Pad(tuple(widths), fill)(kept)
+def padded(x: Tensor, axis: int, widths: tuple[int, int], fill: Scalar) -> Any:
+    """x with so many places before and behind, along an axis."""
+    around = [(0, 0)] * x.ndim
+    around[axis] = widths
+    return Pad(tuple(around), fill)(x)
+
+
+def shifted(x: Tensor, axis: int, fill: Scalar) -> Any:
+    """x moved by a place, to higher positions; `fill` moves in."""
+    return padded(piece(x, axis, 0, x.shape[axis] - 1), axis, (1, 0), fill)
 
 
 class CumSum(TensorOp):
@@ -73,12 +76,13 @@ class CumProd(TensorOp):
         axis, n = self.axis, x.shape[self.axis]
         if x.size == 0:
             return zeros_like(x)
-        s, a, step = out_grad, shifted(x, axis, -1, 0), 1
+        s, a, step = out_grad, piece(x, axis, 1, n), 1
         while step < n:
-            s = s + a * shifted(s, axis, -step, 0)
-            a = a * shifted(a, axis, -step, 0)
+            s = s + padded(a * piece(s, axis, step, n), axis, (0, step), 0)
+            if 2 * step < n:
+                a = piece(a, axis, 0, n - 2 * step) * piece(a, axis, step, n - step)
             step *= 2
-        return shifted(node, axis, 1, 1) * s
+        return shifted(node, axis, 1) * s
 
 
 def cumprod(

@@ -16,7 +16,7 @@ from ..dtype import accumulator as accumulator, averaged as averaged, dtype_of, 
 from ..ndarray import functions as F, layout
 from ..tile import program as tp
 from ..tile.program import Symbol, program
-from .arithmetic import add, divide, multiply
+from .arithmetic import add, multiply
 from .common import (
     Scalar,
     check_tensor,
@@ -30,13 +30,14 @@ from .common import (
 )
 from .compare import equal, maximum, minimum, not_equal, where
 from .elementwise import astype
+from .index.along_axis import AlongIntoZeros
 from .index.masked import KEYWORDS_DOC, Reduced, Spread, mean_with, reduce_with, var_with
 from .shape.movement import inverse_order
 
 __all__ = [
     "Reduction", "Summation", "summation", "sum", "Mean", "mean", "Var", "Std", "var", "std",
-    "Extreme", "Max", "max", "Min", "min", "ArgReduce", "argmax", "argmin", "AnyOf", "AllOf",
-    "any", "all", "Prod", "prod", "norm",
+    "Extreme", "Max", "max", "AMax", "amax", "Min", "min", "AMin", "amin", "ArgReduce",
+    "argmax", "argmin", "AnyOf", "AllOf", "any", "all", "Prod", "prod", "norm",
 ]  # fmt: skip
 
 Axes = int | Sequence[int] | None
@@ -216,7 +217,7 @@ class Std(Var):
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
         # Where y = 0 every deviation is 0: any divisor but 0 gives the right gradient.
-        scale: Any = divide(out_grad, where(equal(node, 0), 1, node))
+        scale: Any = out_grad / where(equal(node, 0), 1, node)
         scale = scale / self.freedom(x.shape)
         return self.spread(scale, x) * self.deviation(x)
 
@@ -270,18 +271,48 @@ def _variance(
 
 # Largest and smallest -----------------------------------------------------------------------------
 
+FIRST_DOC = "The first of equals gets the gradient along one axis; over more they share it."
+SHARED_DOC = "Equal elements share the gradient."
+
 
 class Extreme(Reduction):
-    """The gradient is shared equally by all elements that are the extreme one"""
+    """Of equal elements, the first one along an axis gets the gradient, or NaN before all; over
+    several axes, or all, they share it equally. PyTorch's rules, for max(dim) and for max()"""
+
+    position: ClassVar[str]
+    shares: ClassVar[bool] = False  # along one axis, too
 
     keywords = ("where", "initial")
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         x: Any = node.inputs[0]
-        # Counted in a wide type: 65,520 ties are infinitely many for float16.
-        chosen: Any = astype(equal(x, self.spread(node, x)), accumulator(x.dtype))
-        share = self.spread(out_grad, x) / chosen.sum(self.axes, keepdims=True)
-        return share * chosen
+        axes, g = self.reduced(x.ndim), self.spread(out_grad, x)
+        if len(axes) == 1 and self.axes is not None and not self.shares:
+            first = ArgReduce(self.position, axes[0], True)(x)
+            return AlongIntoZeros(axes[0], x.shape)(g, first)
+        return shared(g, x, self.spread(node, x), self.axes)
+
+
+def shared(g: Any, x: Tensor, y: Any, axes: Axes) -> Tensor:
+    """g in equal parts at the elements of x over axes that equal y, or are NaN if y is."""
+    # Counted in a wide type: 65,520 ties are infinitely many for float16.
+    chosen: Any = astype(Chosen()(x, y), accumulator(x.dtype))
+    result: Tensor = g / chosen.sum(axes, keepdims=True) * chosen
+    return result
+
+
+class Chosen(TensorOp):
+    """c = true where x = y, or x is NaN"""
+
+    differentiable = False
+
+    def compute(self, x: Any, y: Any) -> Any:
+        return F.run(is_chosen, x, y)
+
+
+@program
+def is_chosen(x: Symbol, y: Symbol) -> Symbol:
+    return tp.logical_or(tp.equal(x, y), tp.not_equal(x, x))
 
 
 class Max(Extreme):
@@ -289,9 +320,17 @@ class Max(Extreme):
 
     name = "max"
     of_two = staticmethod(maximum)
+    position = "argmax"
 
 
-max = over_axes(Max, "max", "The largest element over axes.")
+class AMax(Max):
+    """y = max x_i; equal elements share the gradient"""
+
+    shares = True
+
+
+max = over_axes(Max, "max", f"The largest element over axes. {FIRST_DOC}")
+amax = over_axes(AMax, "amax", f"The largest element over axes. {SHARED_DOC}")
 
 
 class Min(Extreme):
@@ -299,9 +338,17 @@ class Min(Extreme):
 
     name = "min"
     of_two = staticmethod(minimum)
+    position = "argmin"
 
 
-min = over_axes(Min, "min", "The smallest element over axes.")
+class AMin(Min):
+    """y = min x_i; equal elements share the gradient"""
+
+    shares = True
+
+
+min = over_axes(Min, "min", f"The smallest element over axes. {FIRST_DOC}")
+amin = over_axes(AMin, "amin", f"The smallest element over axes. {SHARED_DOC}")
 
 
 class ArgReduce(TensorOp):
@@ -399,7 +446,7 @@ def _product_before(x: Any) -> Any:
     """Π_{j < i} x_j along the last axis."""
     from .cumulative import cumprod, shifted
 
-    return shifted(cumprod(x, -1), x.ndim - 1, 1, 1)
+    return shifted(cumprod(x, -1), x.ndim - 1, 1)
 
 
 prod = over_axes(Prod, "prod", "The product over axes.")
@@ -427,9 +474,9 @@ def norm(
         raise ValueError(f"[norm] ord must be a number, inf, -inf or 'fro', got {ord!r}.")
     result: Any
     if power == math.inf:
-        result = max(x.abs(), given, keepdims)
+        result = amax(x.abs(), given, keepdims)
     elif power == -math.inf:
-        result = min(x.abs(), given, keepdims)
+        result = amin(x.abs(), given, keepdims)
     elif power == 0:
         result = summation(astype(not_equal(x, 0), x.dtype), given, keepdims)
     elif power == 1:
@@ -473,7 +520,7 @@ def _powers(x: Any, power: float) -> Any:
 
 
 class Root(TensorOp):
-    """y = x^(1/p),  dy/dx = y / (p x), and 0 where x = 0"""
+    """y = x^(1/p),  dy/dx = x^(1/p - 1) / p, and 0 where x = 0"""
 
     elementwise = True
 
@@ -486,5 +533,5 @@ class Root(TensorOp):
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         (x,) = node.inputs
         zero = equal(x, 0)
-        slope = node / (where(zero, 1, x) * self.power)
+        slope: Any = where(zero, 1, x) ** (1 / self.power - 1) / self.power
         return out_grad * where(zero, 0, slope)

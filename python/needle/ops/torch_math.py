@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from ..autograd import Tensor
+from ..autograd import Tensor, TensorOp
 from ..dtype import dtype_of
-from ..ndarray import layout
-from .arithmetic import multiply
+from ..ndarray import functions as F, layout
 from .common import Scalar, Ufunc, check_tensor, constant, reporting_as, whole_number
 from .compare import clip
 from .elementwise import astype, ufunc
@@ -39,10 +38,28 @@ def clamp_max(x: Tensor, max: Scalar | Tensor) -> Tensor:
     return clip(x, max=max)
 
 
+class Lerp(TensorOp):
+    """y = a + w (b - a),  dy/da = 1 - w,  dy/db = w,  dy/dw = b - a
+
+    Computed from the nearer end, |w| < 1/2 or not, so that w = 1 gives b."""
+
+    elementwise = True
+
+    def compute(self, a: Any, b: Any, w: Any) -> Any:
+        span = F.binary("subtract", b, a)
+        from_a = F.binary("add", a, F.binary("multiply", span, w))
+        from_b = F.binary("subtract", b, F.binary("multiply", span, F.binary("subtract", 1, w)))
+        return F.where(F.binary("less", F.unary("abs", w), 0.5), from_a, from_b)
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        a, b, w = node.inputs
+        return out_grad * (1 - w), out_grad * w, out_grad * (b - a)
+
+
 @reporting_as("lerp")
 def lerp(x: Tensor, end: Any, weight: Any) -> Tensor:
     """x + weight (end - x)"""
-    return x + multiply(constant(end, check_tensor("lerp", x)) - x, weight)
+    return Lerp()(*(constant(v, check_tensor("lerp", x)) for v in (x, end, weight)))
 
 
 @reporting_as("addcmul")

@@ -51,7 +51,7 @@ from .shape.movement import (
 
 __all__ = [
     "cat", "concat", "div", "mul", "neg", "pow", "sub", "ge", "gt", "le", "lt", "clamp", "eq",
-    "ne", "bmm", "mm", "mv", "amax", "amin", "log_softmax", "repeat_interleave", "swapdims",
+    "ne", "bmm", "mm", "mv", "log_softmax", "repeat_interleave", "swapdims",
     "expand", "movedim", "moveaxis", "t", "unflatten", "narrow", "select", "unbind",
     "index_select", "masked_select", "diag", "trace", "hstack", "vstack", "isclose",
 ]  # fmt: skip
@@ -61,7 +61,6 @@ sub, mul, div, pow, neg = subtract, multiply, divide, power, negate
 gt, ge, lt, le = compare.greater, compare.greater_equal, compare.less, compare.less_equal
 eq, ne, clamp = compare.equal, compare.not_equal, compare.clip
 mm = bmm = mv = matmul
-amax, amin = reduce.max, reduce.min
 log_softmax = logsoftmax
 repeat_interleave = repeat
 swapdims = swapaxes
@@ -362,7 +361,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "view": reshape, "reshape_as": view_as, "ravel": flatten, "moveaxis": movedim,
     "swapdims": swapaxes, "nelement": numel, "ndimension": dim, "sub": sub, "mul": mul, "div": div,
     "pow": pow, "neg": neg, "add": add, "gt": gt, "ge": ge, "lt": lt, "le": le, "clamp": clamp,
-    "mm": mm, "bmm": bmm, "mv": mv, "amax": amax, "amin": amin, "log_softmax": log_softmax,
+    "mm": mm, "bmm": bmm, "mv": mv, "log_softmax": log_softmax,
     "repeat_interleave": repeat_interleave, "outer": outer, "logical_and": compare.logical_and,
     "logical_or": compare.logical_or, "new_empty": new_zeros, "equal": same,
     "type": type,

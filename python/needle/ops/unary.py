@@ -108,7 +108,7 @@ class LogOfBase(TensorOp):
         return F.run(log_of_base(self.base, widened(dtype) is float64), F.cast(a, dtype))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return out_grad / (node.inputs[0] * math.log(self.base))
+        return out_grad / math.log(self.base) / node.inputs[0]  # x ln b could overflow
 
 
 @cache
@@ -221,7 +221,12 @@ class Asin(Elementwise):
     kernel = "asin"
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return out_grad * rsqrt(1 - square(node.inputs[0]))
+        return out_grad * _asin_slope(node.inputs[0])
+
+
+def _asin_slope(x: Tensor) -> Tensor:
+    """1 / √((1 - x) (1 + x)): beside ±1, 1 - x² would have few digits"""
+    return rsqrt((1 - x) * (x + 1))
 
 
 asin = of_one(Asin, "The angle in [-π/2, π/2] whose sine is x; NaN where |x| > 1.")
@@ -233,7 +238,7 @@ class Acos(Elementwise):
     kernel = "acos"
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return -out_grad * rsqrt(1 - square(node.inputs[0]))
+        return -out_grad * _asin_slope(node.inputs[0])
 
 
 acos = of_one(Acos, "The angle in [0, π] whose cosine is x; NaN where |x| > 1.")
@@ -334,11 +339,11 @@ class ReLU(Elementwise):
 
 @program
 def relu_gradient(g: Symbol, y: Symbol) -> Symbol:
-    return tp.where(y > 0, g, 0.0)
+    return tp.where(y <= 0, 0.0, g)
 
 
 class ReLUGradient(FusedOp):
-    """dx = g where y > 0, else 0"""
+    """dx = 0 where y <= 0, else g: also where y is NaN"""
 
     elementwise = True
     formula = relu_gradient

@@ -205,8 +205,8 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
             "LogSumExp logsumexp Normalizer LogSoftmax Softmax logsoftmax softmax"
         ),
         "needle.ops.reduce": (
-            "Reduction Summation summation sum Mean mean Var Std var std Extreme Max max Min min "
-            "ArgReduce argmax argmin AnyOf AllOf any all Prod prod norm"
+            "Reduction Summation summation sum Mean mean Var Std var std Extreme Max max AMax "
+            "amax Min min AMin amin ArgReduce argmax argmin AnyOf AllOf any all Prod prod norm"
         ),
         "needle.ops.shape.concat": (
             "Stack stack Split split Concatenate concatenate SplitAt array_split chunk tile "
@@ -223,9 +223,9 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
             "bincount cdist"
         ),
         "needle.ops.torch_names": (
-            "cat concat div mul neg pow sub ge gt le lt clamp eq ne bmm mm mv amax amin "
-            "log_softmax repeat_interleave swapdims expand movedim moveaxis t unflatten narrow "
-            "select unbind index_select masked_select diag trace hstack vstack isclose"
+            "cat concat div mul neg pow sub ge gt le lt clamp eq ne bmm mm mv log_softmax "
+            "repeat_interleave swapdims expand movedim moveaxis t unflatten narrow select unbind "
+            "index_select masked_select diag trace hstack vstack isclose"
         ),
         "needle.ops.tuples": (
             "MakeTensorTuple make_tuple TupleGetItem tuple_get_item FusedAddScalars "
@@ -279,8 +279,8 @@ TENSOR_METHODS: dict[str, str] = {
         "trace isclose allclose view_as expand_as type_as numel dim is_floating_point "
         "is_contiguous contiguous cpu cuda retain_grad new_full new_zeros new_ones new_tensor "
         "view reshape_as ravel moveaxis swapdims nelement ndimension sub mul div pow neg add "
-        "gt ge lt le clamp mm bmm mv amax amin log_softmax repeat_interleave outer "
-        "logical_and logical_or new_empty equal type half bfloat16 double long short char "
-        "byte float int bool"
+        "gt ge lt le clamp mm bmm mv log_softmax repeat_interleave outer logical_and "
+        "logical_or new_empty equal type half bfloat16 double long short char byte float int "
+        "bool"
     ),
 }

@@ -71,6 +71,7 @@ def floating_means(dtype):
 
 def logsumexp(x, axis=None, keepdims=False):
     top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0)
     total = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
     return total if keepdims else np.squeeze(total, axis if axis is not None else None)
 
@@ -100,6 +101,8 @@ SUMS = (
               result_dtype=floating_means),
     reduction("max", np.max, exact=True, errors=(*axes_errors("max"), of_nothing("max"))),
     reduction("min", np.min, exact=True, errors=(*axes_errors("min"), of_nothing("min"))),
+    reduction("amax", np.max, exact=True, errors=(*axes_errors("max"), of_nothing("max"))),
+    reduction("amin", np.min, exact=True, errors=(*axes_errors("min"), of_nothing("min"))),
     reduction("any", np.any, WITH_EMPTY, order=0, dtypes=DTYPES),
     reduction("all", np.all, WITH_EMPTY, order=0, dtypes=DTYPES),
     reduction("logsumexp", logsumexp, dtypes=FLOATS, errors=axes_errors("logsumexp")),

@@ -99,10 +99,11 @@ def spread_largest(x: NDArray, g: NDArray, window: Window) -> NDArray:
 
 @array_function
 def largest_position(x: NDArray, window: Window) -> NDArray:
-    """Where the largest element of each window lies: its place in (S...), counted in C order."""
+    """Where the largest element of each window lies: its place in (S...), counted in C order; -1
+    for a window that lies in the padding."""
     spatial = x.shape[1:-1]
     counts = window.output(spatial, "max_pool")
-    out = full((x.shape[0], *counts, x.shape[-1]), 0, int64, x.device)
+    out = full((x.shape[0], *counts, x.shape[-1]), -1, int64, x.device)
     places = np.arange(np.prod(spatial, dtype=int)).reshape(1, *spatial, 1)
     place = from_numpy(places, int64, x.device)
 

@@ -38,8 +38,8 @@ def hardtanh(
     """x between two bounds, else the bound."""
     if not min_val <= max_val:
         raise ValueError(f"[hardtanh] expected min_val <= max_val, got {min_val} and {max_val}.")
-    inside = (input > min_val) & (input < max_val)
-    return where(inside, input, input.detach().clip(min_val, max_val))
+    outside = (input <= min_val) | (input >= max_val)
+    return where(outside, input.detach().clip(min_val, max_val), input)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -67,8 +67,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             f"[prelu] expected a weight of {wanted} for input {input.shape}, got {weight.shape}."
         )
     slope = weight.reshape(-1, *[1] * (ndim - 2)) if ndim > 1 else weight.reshape((1,) * ndim)
-    # Clipped first: w x of an infinite x times a gradient of 0 would be NaN.
-    return where(input > 0, input, input.clip(max=0) * slope)
+    positive = input > 0
+    # 0 there first: w x of an infinite x times a gradient of 0 would be NaN.
+    return where(positive, input, where(positive, 0.0, input) * slope)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -83,13 +84,14 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """x / 6 + 1/2, between 0 and 1"""
-    return hardtanh(input, -3.0, 3.0) / 6 + 0.5
+    inside = (input > -3) & (input < 3)
+    return where(inside, input, input.detach().clip(-3.0, 3.0)) / 6 + 0.5
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """0 up to -3, x from 3 on, x (x + 3) / 6 between"""
-    middle = where(input < 3, input * (input + 3) / 6, input)
-    return where(input <= -3, 0.0, middle)
+    x = input.clip(-3.0, 3.0)  # an infinite one times a gradient of 0 would be NaN
+    return where(input <= -3, 0.0, where(input < 3, x * (x + 3) / 6, input))
 
 
 def logsigmoid(input: Tensor) -> Tensor:

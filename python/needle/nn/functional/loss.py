@@ -12,7 +12,12 @@ from ...ndarray.layout import broadcast_shapes
 from ...ops import gather, logsoftmax, minimum, norm, where
 from ...ops.index.indexing import ids_of
 from ...ops.network.activation import softplus
-from ...ops.network.loss import binary_cross_entropy_of, cross_entropy_of_ids, mean_cross_entropy
+from ...ops.network.loss import (
+    binary_cross_entropy_of,
+    binary_cross_entropy_of_logits,
+    cross_entropy_of_ids,
+    mean_cross_entropy,
+)
 from ...ops.reduce import averaged
 
 __all__ = [
@@ -203,11 +208,9 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """binary_cross_entropy(σ(x), t) without overflow; pos_weight weighs the positive class."""
     _check_alike("binary_cross_entropy_with_logits", input, target)
-    # -ln σ(x) = softplus(-x) and -ln(1 - σ(x)) = x + softplus(-x)
-    positive = softplus(-input, threshold=math.inf)
-    if pos_weight is not None:
-        positive = positive * ((pos_weight - 1) * target + 1)
-    losses = (1 - target) * input + positive
+    losses = binary_cross_entropy_of_logits(input, target)
+    if pos_weight is not None:  # -ln σ(x) = softplus(-x)
+        losses = losses + (pos_weight - 1) * target * softplus(-input, threshold=math.inf)
     losses = losses if weight is None else losses * weight
     return _reduced("binary_cross_entropy_with_logits", losses, reduction)
 
@@ -221,8 +224,8 @@ def kl_div(
     if log_target:
         losses = target.exp() * (target - input)
     else:
-        some = target > 0  # 0 ln 0 = 0
-        losses = where(some, target * (where(some, target, 1.0).log() - input), 0.0)
+        some = target.ne(0)  # 0 ln 0 = 0
+        losses = target * where(some, where(some, target, 1.0).log() - input, 0.0)
     if reduction == "batchmean":
         return losses.sum() / max(input.shape[0], 1)
     return _reduced("kl_div", losses, reduction)
@@ -252,8 +255,8 @@ def smooth_l1_loss(
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     _check_alike("smooth_l1_loss", input, target)
-    d = (input - target).abs()
-    return _reduced("smooth_l1_loss", where(d < beta, d * d / (2 * beta), d - beta / 2), reduction)
+    losses = _huber(input, target, beta)
+    return _reduced("smooth_l1_loss", losses if beta == 1 else losses / beta, reduction)
 
 
 def huber_loss(
@@ -263,8 +266,14 @@ def huber_loss(
     if not delta > 0:
         raise ValueError(f"[huber_loss] expected delta > 0, got {delta}.")
     _check_alike("huber_loss", input, target)
+    return _reduced("huber_loss", _huber(input, target, delta), reduction)
+
+
+def _huber(input: Tensor, target: Tensor, bound: float) -> Tensor:
+    """c (|d| - c/2) with c = min(|d|, bound): no square of a large d"""
     d = (input - target).abs()
-    return _reduced("huber_loss", where(d <= delta, d * d / 2, (d - delta / 2) * delta), reduction)
+    c = d.clip(max=bound)
+    return c * (d - c / 2)
 
 
 def _for_squares(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor, DType]:

@@ -26,6 +26,7 @@ from ..common import (
 )
 from ..compare import isnan, where
 from ..elementwise import astype
+from ..reduce import max, shared
 from .along_axis import Gather
 from .indexing import getitem
 
@@ -106,6 +107,16 @@ def topk(
     return shaped(Gather(at)(rows, first), x, axis), shaped(first, x, axis)
 
 
+class Picked(TensorOp):
+    """y = an element of x that was found outside of the graph; equal ones share the gradient"""
+
+    def compute(self, a: Any, found: Any) -> Any:
+        return found
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        return shared(out_grad, node.inputs[0], node, None), None
+
+
 @reporting_as("median")
 def median(
     x: Tensor,
@@ -118,12 +129,12 @@ def median(
     overwrite_input: Literal[False] = False,
 ) -> Tensor:
     """The middle element over axes, or the mean of the two in the middle; NaN where there is one,
-    and of nothing."""
+    and of nothing. Along axes, one of equal elements gets the gradient; over all, they share it."""
     numpy_options("median", {"out": out, "overwrite_input": overwrite_input})
     keepdims = kept("median", keepdims, keepdim)
     given = one_of("median", axis=axis, dim=dim)
     gone = layout.normalize_axes(given, check_tensor("median", x).ndim, "median")
-    middle = _middle(*_as_one_axis(x, gone))
+    middle = _middle(*_as_one_axis(x, gone), shares=given is None)
     return middle.reshape(layout.reduced_shape(x.shape, gone, True)) if keepdims else middle
 
 
@@ -136,20 +147,21 @@ def _as_one_axis(x: Tensor, gone: tuple[int, ...]) -> tuple[Tensor, int]:
     return x.permute((*rest, *gone)).reshape(*sizes, math.prod(x.shape[i] for i in gone)), len(rest)
 
 
-def _middle(x: Tensor, axis: int) -> Tensor:
+def _middle(x: Tensor, axis: int, shares: bool) -> Tensor:
     n, dtype = x.shape[axis], averaged(x.dtype)
     if n == 0:
         return astype(x.sum(axis), dtype) + math.nan
-    ordered = sort(x, axis)
+    ordered = sort(x.detach() if shares else x, axis)
 
     def at(position: int) -> Tensor:
-        return getitem(ordered, (*[slice(None)] * axis, position))
+        found = getitem(ordered, (*[slice(None)] * axis, position))
+        return Picked()(x, found) if shares else found
 
     middle = astype(at(n // 2), accumulator(x.dtype))
     if n % 2 == 0:  # in a wide type: the sum of two would not fit into the elements' own
         middle = (middle + at(n // 2 - 1)) / 2
-    last = at(n - 1)
-    return where(isnan(last), last, astype(middle, dtype))
+    largest = at(n - 1) if shares else max(x, axis)  # whose gradient the first NaN gets
+    return where(isnan(largest), largest, astype(middle, dtype))
 
 
 class SearchSorted(TensorOp):

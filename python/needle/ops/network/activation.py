@@ -223,7 +223,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 def elu_program(alpha: float) -> Program:
     @program
     def elu(x: Symbol) -> Symbol:
-        return tp.where(x > 0, x, tp.expm1(tp.minimum(x, 0.0)) * alpha)
+        return tp.where(x <= 0, tp.expm1(x) * alpha, x)
 
     return elu
 
@@ -232,13 +232,14 @@ def elu_program(alpha: float) -> Program:
 def elu_gradient(alpha: float) -> Program:
     @program
     def elu_gradient(g: Symbol, x: Symbol) -> Symbol:
-        return tp.where(x > 0, g, g * tp.exp(tp.minimum(x, 0.0)) * alpha)
+        below = tp.where(x < 0, x, 0.0)  # an infinite e^x times a gradient of 0 would be NaN
+        return tp.where(x <= 0, g * tp.exp(below) * alpha, g)
 
     return elu_gradient
 
 
 class Elu(TensorOp):
-    """y = x where x > 0, else α (e^x - 1),  dy/dx = 1 where x > 0, else α e^x"""
+    """y = α (e^x - 1) where x <= 0, else x,  dy/dx = α e^x where x <= 0, else 1"""
 
     elementwise = True
 
@@ -253,7 +254,7 @@ class Elu(TensorOp):
 
 
 class EluGradient(FusedOp):
-    """dx = g where x > 0, else g α e^x"""
+    """dx = g α e^x where x <= 0, else g"""
 
     elementwise = True
 

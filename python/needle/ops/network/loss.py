@@ -9,7 +9,7 @@ from typing import Any
 
 from ...autograd import Tensor, TensorOp
 from ...backend.protocol import Outside
-from ...dtype import DType, float64, int64
+from ...dtype import DType, dtype_of, float64, int64, promote
 from ...ndarray import functions as F, layout
 from ...ndarray.index import gather as select
 from ...ndarray.index.errors import saying, wrong_id
@@ -18,6 +18,7 @@ from ...tile.program import (
     Row,
     Scalar,
     Symbol,
+    abs as absolute,
     add_at,
     apply,
     cast,
@@ -25,20 +26,24 @@ from ...tile.program import (
     exp,
     gather as pick,
     log,
+    log1p,
     not_equal as is_different,
     program,
+    relu,
     row_max,
     row_min,
     row_sum,
+    sigmoid,
     where as choose,
 )
 from ..common import check_tensor, lies_with
 from ..compare import equal, not_equal, where
+from ..elementwise import astype
 from ..fused import FusedOp, run_composite
 from ..index.along_axis import gather
 from ..index.indexing import from_zero, ids_of
-from ..reduce import accumulator, in_floats
-from ..unary import log as log_of
+from ..reduce import accumulator, averaged, in_floats
+from ..unary import log as log_of, sigmoid as sigmoid_of
 from .softmax import logsoftmax
 
 
@@ -290,3 +295,49 @@ def _log_tensor(p: Tensor) -> Tensor:
 def binary_cross_entropy_of(p: Tensor, t: Tensor) -> Tensor:
     """-t log(p) - (1 - t) log(1 - p), element by element."""
     return BinaryCrossEntropy()(check_tensor("binary_cross_entropy", p), t)
+
+
+class LogitsCrossEntropy(TensorOp):
+    """y = (1 - t) x + ln(1 + e^-x): -t ln σ(x) - (1 - t) ln(1 - σ(x)) without overflow
+
+    dx = g ((1 - t) σ(x) - t σ(-x)): σ(x) - t would have no digits for sure predictions.
+    dt = -g x"""
+
+    elementwise = True
+
+    def compute(self, x: Any, t: Any) -> Any:
+        dtype = averaged(promote(dtype_of(x.dtype), dtype_of(t.dtype)))
+        return F.run(logits_cross_entropy, F.cast(x, dtype), F.cast(t, dtype))
+
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+        x, t = node.inputs
+        wide = (astype(v, node.dtype) for v in (x, t))
+        by_x = LogitsCrossEntropyGradient()(out_grad, *wide) if x.requires_grad else None
+        return by_x, -out_grad * x if t.requires_grad else None
+
+
+class LogitsCrossEntropyGradient(FusedOp):
+    """dx = g ((1 - t) σ(x) - t σ(-x))"""
+
+    elementwise = True
+
+    def compute(self, g: Any, x: Any, t: Any) -> Any:
+        return F.run(logits_cross_entropy_gradient, g, x, t)
+
+    def definition(self, g: Any, x: Any, t: Any) -> Any:
+        return g * ((1 - t) * sigmoid_of(x) - t * sigmoid_of(-x))
+
+
+@program
+def logits_cross_entropy(x: Symbol, t: Symbol) -> Symbol:
+    return (1.0 - t) * x + (relu(-x) + log1p(exp(-absolute(x))))
+
+
+@program
+def logits_cross_entropy_gradient(g: Symbol, x: Symbol, t: Symbol) -> Symbol:
+    return g * ((1.0 - t) * sigmoid(x) - t * sigmoid(-x))
+
+
+def binary_cross_entropy_of_logits(x: Tensor, t: Tensor) -> Tensor:
+    """-t log σ(x) - (1 - t) log(1 - σ(x)), element by element."""
+    return LogitsCrossEntropy()(check_tensor("binary_cross_entropy_with_logits", x), t)

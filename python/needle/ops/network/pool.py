@@ -153,7 +153,8 @@ def max_pool(
 ) -> Any:
     """The largest element of each window, one window per stride (its size, if not given).
 
-    With return_indices also where it lies: the place in S..., counted in C order."""
+    With return_indices also where it lies: the place in S..., counted in C order. A window that
+    lies in the padding, as dilation allows, has -inf and the place -1."""
     spatial = _space("max_pool", x)
     window = _window("max_pool", spatial, kernel_size, stride, padding, dilation, ceil_mode)
     last = channels_last(x)

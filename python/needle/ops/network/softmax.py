@@ -15,6 +15,8 @@ from ...tile.program import (
     exp,
     isfinite,
     log,
+    logical_and,
+    logical_not,
     program,
     row_max,
     row_sum,
@@ -37,8 +39,11 @@ def log_sum_exp(x: Symbol) -> Symbol:
 
 @program
 def log_sum_exp_gradient(g: Row, x: Symbol, y: Row) -> Symbol:
-    # Where every x is -inf, so is y: 0 instead of y gives the weights e^-inf = 0.
-    weights = exp(x - choose(is_equal(y, -math.inf), 0.0, y))
+    # Where every x is -inf, so is y: 0 instead of y gives the weights e^-inf = 0. Where y is inf,
+    # the infinite x share the gradient.
+    level = choose(is_equal(y, -math.inf), 0.0, y)
+    is_top = logical_and(is_equal(x, level), logical_not(isfinite(x)))
+    weights = choose(is_top, 1.0, exp(x - level))
     total = row_sum(weights)
     return weights * (g / choose(is_equal(total, 0.0), 1.0, total))
 

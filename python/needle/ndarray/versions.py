@@ -7,6 +7,7 @@ after its node was made is refused.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -53,15 +54,57 @@ def _span(memory: Any) -> tuple[int, int] | None:
     return first, first + memory.nbytes
 
 
-def is_view(data: Any, other: Any) -> bool:
-    """Do both show the same memory, but not the same elements in the same order?"""
-    same_memory = memory_id(data) == memory_id(other)
-    return same_memory and (data.shape, data.strides) != (other.shape, other.strides)
-
-
 def is_part(data: Any) -> bool:
     """Does its memory have more elements than this array?"""
     return bool(_memory(data).size != data.size)
+
+
+def is_view(x: Any) -> bool:
+    """Does a graph node show memory of another, or a part of larger memory?"""
+    data = x.cached_data
+    inputs = (memory_id(source.cached_data) for source in x.inputs)
+    return is_part(data) or memory_id(data) in inputs
+
+
+def is_seen_elsewhere(x: Any) -> bool:
+    """Does anybody but x, and the graph that x was made by, know the memory of x's data? If not,
+    nobody can tell whether x is a view: its source is gone, as that of `conv(x)`, which is NHWC."""
+    memory = _memory(x.cached_data)
+    nodes, arrays = _relatives(x, memory)
+    each = [*{id(a): a for a in arrays}.values()]
+    held = [sum(a is b for b in arrays) for a in each]
+    # Besides the lists here, each source is known to the node that it is an input of; each array to
+    # the nodes, or tuples of arrays, that hold it; and the memory to the arrays.
+    views, own = sum(a is not memory for a in each), sum(a is memory for a in arrays)
+    return (
+        any(n > 3 for n in _references(nodes[1:]))
+        or any(n > 2 * k + 1 for n, k in zip(_references(each), held, strict=True))
+        or _references([memory])[0] > 2 + views + 2 * own + (own > 0)
+    )
+
+
+def _relatives(x: Any, memory: Any) -> tuple[list[Any], list[Any]]:
+    """The nodes from x back that hold this memory, and the arrays by which they do. Tuples of
+    arrays are not among the nodes: others may take other parts of them."""
+    nodes, arrays, pending = [x], [x.cached_data], [x]
+    for node in pending:
+        for source in node.inputs:
+            data = source.cached_data
+            if isinstance(data, tuple):
+                found = [a for a in data if _memory(a) is memory]
+            else:
+                found = [data] if data is not None and _memory(data) is memory else []
+                nodes += [source] * len(found)
+            arrays += found
+            pending += [source] * bool(found)
+    return nodes, arrays
+
+
+def _references(values: list[Any]) -> list[int]:
+    """How many references there are to each of different values, those of lists included."""
+    listed = [*values, object()]  # the last one shows what counting adds
+    counts = [sys.getrefcount(value) for value in listed]
+    return [n - counts[-1] for n in counts[:-1]]
 
 
 def note(data: Any, moment: int) -> None:

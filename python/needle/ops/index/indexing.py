@@ -23,6 +23,7 @@ from ...ndarray.layout import Shape
 from ...tile.program import Program, Symbol, equal as is_equal, program, where as choose
 from ..arithmetic import remainder
 from ..common import (
+    Alias,
     FlatOp,
     Scalar,
     check_tensor,
@@ -267,10 +268,12 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 
 def _refuse_view(x: Tensor) -> None:
-    """A recorded assignment makes a new value: it would not reach what x is a view of."""
-    data = x.realize_cached_data()
-    sources = (source.cached_data for source in x.inputs)
-    if mutation.is_part(data) or any(mutation.is_view(data, source) for source in sources):
+    """A recorded assignment makes a new value: it would not reach what x is a view of, if anybody
+    looks at that."""
+    x.realize_cached_data()
+    if isinstance(x.op, Alias) or not mutation.is_view(x):
+        return
+    if select.has_overlap(x.cached_data) or mutation.is_seen_elsewhere(x):
         raise ValueError(
             f"[setitem] expected a tensor with its own memory, got a view {x.shape} of another, "
             "which a recorded assignment would not change; assign to that one (y[1, 0] = v, not "

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from ..autograd import HookHandle, Tensor, clear_gradients
 from ..backend import device_named
 from ..dtype import dtype_of
@@ -100,6 +102,10 @@ class Module(Noted):
             return _call_with_hooks(self, hooks, args, kwargs)
         except (ValueError, TypeError, IndexError) as error:
             _name_module(error, stack, args)
+            raise
+        except AttributeError as error:
+            if any(isinstance(a, np.ndarray) for a in args):  # which has no relu(), for one
+                _name_module(error, stack, args)
             raise
         finally:
             stack.pop()
@@ -454,8 +460,12 @@ def _name_module(error: Exception, stack: list[Module], args: tuple[Any, ...]) -
         names.append(next((n for n, m in below if m is child), type(child).__name__))
     path = ".".join(names)
     where = f"{path}: {type(stack[-1]).__name__}" if path else type(stack[-1]).__name__
-    shapes = ", ".join(str(a.shape) for a in args if isinstance(a, Tensor))
+    given = [
+        f"{a.shape}" if isinstance(a, Tensor) else f"a NumPy array {a.shape}, which is no Tensor"
+        for a in args
+        if isinstance(a, (Tensor, np.ndarray))
+    ]
     error.in_module = path  # type: ignore[attr-defined]
     if error.args and isinstance(error.args[0], str):
-        given = f" given {shapes}" if shapes else ""
-        error.args = (f"{error.args[0]} [in module {where}{given}]", *error.args[1:])
+        shapes = f" given {', '.join(given)}" if given else ""
+        error.args = (f"{error.args[0]} [in module {where}{shapes}]", *error.args[1:])

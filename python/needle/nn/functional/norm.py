@@ -54,7 +54,7 @@ def _trailing(op: str, x: Tensor, shape: int | Sequence[int]) -> int:
 
 
 def _epsilon(x: Tensor) -> float:
-    dtype = dtype_of(x.dtype)
+    dtype = averaged(dtype_of(x.dtype))  # of integers, that of their mean
     return 2.0**-7 if dtype is bfloat16 else float(np.finfo(dtype.storage).eps)
 
 

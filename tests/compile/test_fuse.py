@@ -341,3 +341,46 @@ def test_programs_of_several_calls_may_be_frozen():
     f(tensor(6, 40))
     (program,) = [node for node in f.graph["fused"].nodes if node.kernel == "run"]
     assert is_frozen(program)
+
+
+@pytest.mark.parametrize("count", [15, 16, 40])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x: x / x.sum(-1, keepdims=True),
+        lambda x: x / x.sum(),
+        lambda x: ndl.softmax(x, -1) * 2,
+        lambda x: x / x.sum(-1, keepdims=True) / x.sum(0, keepdims=True),
+    ],
+    ids=["rows", "all", "softmax", "sinkhorn"],
+)
+def test_a_program_has_no_more_passes_over_a_row_than_a_device_takes(step, count):
+    def f(x):
+        for _ in range(count):
+            x = step(x)
+        return x
+
+    x = ndl.tensor(np.random.default_rng(0).random((8, 16), np.float32) + 0.5)
+    np.testing.assert_allclose(ndl.jit(f)(x).numpy(), f(x).numpy(), 1e-4, 1e-6)
+
+
+def test_a_program_has_no_more_instructions_than_a_device_takes():
+    @program
+    def long(x: Symbol, y: Symbol) -> Symbol:
+        for _ in range(40):
+            x = x * y + x
+        return x
+
+    class Long(ndl.autograd.TensorOp):
+        def compute(self, x, y):
+            return functions.run(long, x, y)
+
+    def f(x, y):
+        for _ in range(6):
+            x = Long()(x, y)
+        return x
+
+    x, y = ndl.ones(4), ndl.zeros(4) + 2**-10
+    step = ndl.jit(f)
+    np.testing.assert_allclose(step(x, y).numpy(), f(x, y).numpy(), 1e-6)
+    assert len(step.kernels) == 3

@@ -30,7 +30,8 @@ from .fusible import Piece, piece_of, typed_constant
 from .groups import Group, is_any_between, kind_in, meet, over, update_latest
 from .spaces import Access, count_of
 
-MOST_OPERANDS = 20  # of a program; the device takes a few more
+# Of a program; the device takes a few more operands, and 256 instructions with loads and stores.
+MOST_OPERANDS, MOST_INSTRUCTIONS, MOST_PASSES = 20, 216, 15
 MOST_PIECES = 64
 CALLER = -1  # the position of whoever gets the graph's results
 
@@ -103,7 +104,7 @@ class Fusion:
 
     def _may_join(self, a: Group, b: Group) -> bool:
         """May b, which comes after a and may use what it computes, be one group with it?"""
-        if len(a.pieces) + len(b.pieces) > MOST_PIECES or is_any_between(a, b):
+        if not _has_room(a, b) or is_any_between(a, b):
             return False
         met = meet(a, b)
         if met is None:
@@ -235,6 +236,21 @@ class Fusion:
         inner = len(group.space) - outer
         args = (typed, tuple(outs), tuple(ins), inner)
         return group.nodes[-1].instead("run", args, tuple(outs))
+
+
+def _has_room(a: Group, b: Group) -> bool:
+    """Has one program room for both?"""
+    pieces = a.pieces + b.pieces
+    if len(pieces) > MOST_PIECES or sum(p.size for p in pieces) > MOST_INSTRUCTIONS:
+        return False
+    if sum(p.passes for p in pieces) <= MOST_PASSES:
+        return True
+    waits: dict[FlatValue, int] = {}  # how many passes over the row a value waits for
+    for _, piece in sorted(zip(a.positions + b.positions, pieces, strict=True), key=itemgetter(0)):
+        values = [x.value for x in piece.inputs if isinstance(x, Access)]
+        after = max((waits.get(value, 0) for value in values), default=0) + piece.passes
+        waits |= {out.value: after for out in piece.outputs}
+    return max(waits.values()) <= MOST_PASSES
 
 
 def is_frozen(node: Node) -> bool:

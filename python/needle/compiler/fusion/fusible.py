@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ...dtype import DType, bool_, float32, float64, int32, int64
@@ -41,6 +42,20 @@ class Piece:
     output_kinds: list[str]
     emit: Emit
     is_random: bool = False  # draws a number for each element of the space, in C order
+
+    @cached_property
+    def size(self) -> int:
+        """At most so many instructions; loads and stores do not count."""
+        programs = self.node.programs
+        numbers = sum(not isinstance(x, Access) for x in self.inputs)
+        return 2 + numbers if not programs else len(programs[0].instructions)
+
+    @cached_property
+    def passes(self) -> int:
+        """Reductions of rows that depend on each other."""
+        if not self.node.programs:
+            return int(ROW in self.output_kinds)
+        return max(_passes(self.node.programs[0]))
 
     @property
     def rows(self) -> Shape:
@@ -179,13 +194,19 @@ def _run(node: Node) -> Piece | None:
     )
 
 
-def writes_at_the_end(typed: Any, output: int) -> bool:
-    """Is a full output of a program with rows written in the last pass over the row, after all
-    reductions? Then it may share memory with an input, since no later pass reads the input."""
-    passes: list[int] = []  # how many passes over the row each instruction's value waits for
+def _passes(typed: Any) -> list[int]:
+    """For each instruction of a program, how many passes over the row its value waits for."""
+    passes: list[int] = []
     for i in typed.instructions:
         before = max((passes[a] for a in i.args), default=0)
         passes.append(before + 1 if i.is_row_reduction else before)
+    return passes
+
+
+def writes_at_the_end(typed: Any, output: int) -> bool:
+    """Is a full output of a program with rows written in the last pass over the row, after all
+    reductions? Then it may share memory with an input, since no later pass reads the input."""
+    passes = _passes(typed)
     return any(
         i.name == "store" and i.detail == output and i.kind == FULL and passed == max(passes)
         for i, passed in zip(typed.instructions, passes, strict=True)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
+from needle.system import writing
 from needle.system.writing import building_folder, remove_abandoned, replacing, write_whole
 
 PART = ".x.ndl.needle-0123456789abcdef.part"
@@ -230,6 +231,34 @@ def test_what_is_no_file_is_refused(tmp_path, kind):
     ):
         ndl.export(lambda x: x + 1, ndl.ones(2), path=path)
     assert path.stat()[:4] == before[:4] and os.listdir(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("name", ["", "x.ndl/", "new/"])
+def test_paths_that_name_no_file(tmp_path, monkeypatch, name):
+    """They meant the folder above, or a file of another name."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    with pytest.raises(ValueError, match=rf"\[save\] expected the path of a file, got '{name}'"):
+        ndl.save([1], name)
+    assert os.listdir(inside) == [] and os.listdir(tmp_path) == ["inside"]
+
+
+def test_a_pipe_that_takes_the_place_of_a_file(tmp_path, monkeypatch):
+    """Between the look at what it is, and opening it."""
+    path = tmp_path / "x.ndl"
+    ndl.save([1], path)
+    look = writing.regular_file
+
+    def and_exchange(path, what):
+        found = look(path, what)
+        os.unlink(path)
+        os.mkfifo(path)
+        return found
+
+    monkeypatch.setattr(writing, "regular_file", and_exchange)
+    with pytest.raises(ValueError, match=r"\[load\] expected .* but it is a named pipe"):
+        ndl.load(path)
 
 
 def test_c_source_is_not_written_over_a_pipe(tmp_path):

@@ -17,6 +17,9 @@ SUFFIXES: dict[str, str] = {
     ".ggml": "GGML", ".mlmodel": "Core ML", ".mlpackage": "Core ML", ".engine": "TensorRT",
     ".pkl": "pickle", ".pickle": "pickle", ".joblib": "joblib", ".msgpack": "MessagePack",
     ".mat": "MATLAB", ".parquet": "Parquet", ".zip": "zip", ".tar": "tar", ".gz": "gzip",
+    ".ort": "ONNX Runtime", ".trt": "TensorRT", ".plan": "TensorRT", ".caffemodel": "Caffe",
+    ".pdmodel": "PaddlePaddle", ".pdparams": "PaddlePaddle", ".mlir": "MLIR", ".bz2": "bzip2",
+    ".xz": "xz", ".zst": "zstd", ".7z": "7z", ".tgz": "tar",
 }  # fmt: skip
 # PyTorch's programs give these names to whatever torch.save writes, and ndl.save stands for it.
 TORCH_SUFFIXES = {".pt": "PyTorch", ".pth": "PyTorch", ".ckpt": "PyTorch", ".bin": "PyTorch"}
@@ -24,7 +27,8 @@ TORCH_SUFFIXES = {".pt": "PyTorch", ".pth": "PyTorch", ".ckpt": "PyTorch", ".bin
 PROGRAM_SUFFIXES = {
     **TORCH_SUFFIXES, ".pt2": "PyTorch", ".safetensors": "safetensors", ".h": "C headers",
     ".cc": "C++", ".cpp": "C++", ".cxx": "C++", ".cu": "CUDA", ".py": "Python", ".so": "libraries",
-    ".o": "object files", ".json": "JSON",
+    ".o": "object files", ".json": "JSON", ".xml": "OpenVINO", ".ptl": "PyTorch",
+    ".torchscript": "PyTorch", ".mar": "TorchServe",
 }  # fmt: skip
 
 # First bytes of a file: (where, bytes, what it is, what to do).

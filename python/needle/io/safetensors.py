@@ -23,7 +23,7 @@ from ..autograd import Tensor
 from ..backend import default_device
 from ..dtype import DType, dtype_of
 from ..ndarray.array import from_device, from_numpy as array_from_numpy
-from ..system.writing import regular_file, replacing
+from ..system.writing import open_file, replacing
 from . import checksums, formats
 
 CODES: dict[str, str] = {
@@ -73,8 +73,7 @@ def write(file: BinaryIO, tensors: Mapping[str, Any], metadata: Mapping[str, str
 def read(path: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and the metadata of a file; checked, if the file has checksums."""
     path = Path(path)
-    regular_file(path, "load")
-    with path.open("rb") as file:
+    with open_file(path, "load") as file:
         size = os.fstat(file.fileno()).st_size  # of this file, if another takes its place now
         header, start = _read_header(file, size, path)
         metadata = header.pop(METADATA, {})

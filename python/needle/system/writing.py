@@ -37,10 +37,28 @@ _KINDS = (
 def regular_file(path: str | os.PathLike[str], what: str) -> os.stat_result | None:
     """What the system says about the file that `path` leads to; None if there is none. Raises
     if it is something else than a file: reading a pipe waits, and writing would remove it."""
+    name = os.fspath(path)
+    if not name or name.endswith(os.sep):
+        raise ValueError(f"[{what}] expected the path of a file, got {name!r}.")
     try:
-        found = os.stat(path)
+        return _checked(os.stat(path), path, what)
     except FileNotFoundError:
         return None
+
+
+def open_file(path: str | os.PathLike[str], what: str) -> BinaryIO:
+    """A file to read, whatever takes its place meanwhile: opening a pipe would wait."""
+    regular_file(path, what)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        _checked(os.fstat(descriptor), path, what)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _checked(found: os.stat_result, path: str | os.PathLike[str], what: str) -> os.stat_result:
     if stat.S_ISREG(found.st_mode):
         return found
     kind = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "no file")

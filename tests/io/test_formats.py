@@ -81,6 +81,11 @@ FOREIGN = {
     "a zip archive that was cut off": zipped(**{"a.npy": "hello"})[:-30],
     "a Keras model": zipped(**{"model.weights.h5": "", "config.json": "{}"}),
     "a file of torch.save's": zipped(**{"archive/data.pkl": "", "archive/version": "3"}),
+    "a program of torch.jit.save's": zipped(**{"m/data.pkl": "", "m/code/__torch__.py": ""}),
+    "a program of torch.export's": zipped(**{"m/archive_format": "pt2", "m/version": "0"}),
+    "an Arrow file": b"ARROW1\0\0" + bytes(100),
+    "an SQLite database": b"SQLite format 3\0" + bytes(100),
+    "a picture": b"\x89PNG\r\n\x1a\n" + bytes(100),
     "a pointer of Git LFS": b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n",
     "a web page": b"\n<!DOCTYPE html><html><title>Sign in</title>" + b" " * 100,
     "JSON": json.dumps({"weight_map": {"a": "model-1.safetensors"}}, indent=2).encode(),
@@ -97,6 +102,25 @@ def test_foreign_files_are_named_when_loaded(tmp_path, what):
         ValueError, match=rf"\[load\] .*x is not a safetensors file; it is .*{what}"
     ):
         ndl.load(path)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize(
+    "value", [{"a": np.ones(2)}, [1, 2, 3], np.ones(3)], ids=["dict", "list", "array"]
+)
+def test_pickles_of_every_protocol(tmp_path, protocol, value):
+    (tmp_path / "x").write_bytes(pickle.dumps(value, protocol))
+    with pytest.raises(ValueError, match="it is a pickle, which can run code"):
+        ndl.load(tmp_path / "x")
+
+
+def test_files_that_pytorch_writes(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"a": torch.ones(2)}, tmp_path / "saved")
+    torch.save({"a": torch.ones(2)}, tmp_path / "old", _use_new_zipfile_serialization=False)
+    for name in ("saved", "old"):
+        with pytest.raises(ValueError, match=r"it is a file of torch\.save's"):
+            ndl.load(tmp_path / name)
 
 
 def test_bytes_that_mean_nothing(tmp_path):

@@ -48,6 +48,10 @@ MAGIC: tuple[tuple[int, bytes, str, str], ...] = (
     (257, b"ustar", "a tar archive", _UNPACK),
     (0, b"MATLAB 5.0", "a MATLAB file", _WEIGHTS),
     (0, b"PAR1", "a Parquet file", _WEIGHTS),
+    (0, b"ARROW1", "an Arrow file", _WEIGHTS),
+    (0, b"SQLite format 3\0", "an SQLite database", _WEIGHTS),
+    (0, b"\x89PNG\r\n\x1a\n", "a picture", "give the path of the weights"),
+    (0, b"\xff\xd8\xff", "a picture", "give the path of the weights"),
     (0, b"\x7fELF", "a program or library", "give the path of the weights"),
     (0, b"version https://git-lfs", "a pointer of Git LFS", "fetch the file: git lfs pull"),
 )
@@ -83,7 +87,11 @@ def _zip(path: Path) -> tuple[str, str]:
             names = archive.namelist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return "a zip archive that was cut off or damaged, of NumPy or torch.save's", "get it again"
-    if any(name.split("/")[-1] in ("data.pkl", "constants.pkl") for name in names):
+    if any(name.split("/")[1:2] == ["code"] for name in names):
+        return "a program of torch.jit.save's", _SAFETENSORS
+    if any(name.split("/")[-1] == "archive_format" for name in names):
+        return "a program of torch.export's", _SAFETENSORS
+    if any(name.split("/")[-1] == "data.pkl" for name in names):
         return "a file of torch.save's", _SAFETENSORS
     if names and all(name.endswith(".npy") for name in names):
         return "arrays of numpy.savez", _NUMPY
@@ -94,7 +102,8 @@ def _zip(path: Path) -> tuple[str, str]:
 
 def _by_structure(first: bytes) -> str:
     """Formats that have no mark of their own."""
-    if first[0] == 0x80 and len(first) > 2 and 2 <= first[1] <= 5 and first[2] != 0:
+    newer = first[0] == 0x80 and len(first) > 2 and 2 <= first[1] <= 5 and first[2] != 0
+    if newer or first.startswith((b"(dp", b"(lp", b"}q", b"]q", b"ccopy_reg", b"cnumpy", b"c__")):
         return "it is a pickle, which can run code: load it where it was made, and store arrays."
     # Protocol buffers: field 1 (ONNX's version) is a small number, and a further field follows.
     if first[0] == 0x08 and len(first) > 2 and first[1] < 0x20 and first[2] & 7 == 2:

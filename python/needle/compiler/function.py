@@ -7,7 +7,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -174,7 +174,9 @@ class Jitted:
         is_pure: bool = False,
     ):
         self.__name__ = type(function).__name__  # of an object that is called, such as a model
-        functools.update_wrapper(self, function)
+        is_object = not isinstance(function, (FunctionType, MethodType, functools.partial))
+        # An object's attributes are looked up in it, not copied: they change.
+        functools.update_wrapper(self, function, updated=() if is_object else ("__dict__",))
         self._function = function
         self._fuse = fuse
         self._is_pure = is_pure  # does it only give results, whatever the function changes?
@@ -187,7 +189,20 @@ class Jitted:
         self._last_key: Hashable = None
 
     def __repr__(self) -> str:
-        return f"<compiled function {getattr(self, '__qualname__', self.__name__)}>"
+        return f"<compiled function {self.__dict__.get('__qualname__', self.__name__)}>"
+
+    def __getattr__(self, name: str) -> Any:
+        """What the function has: a compiled model is still the model, `jit(model).parameters()`."""
+        if name.startswith("__") or "_function" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._function, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_own = name.startswith("_") or hasattr(type(self), name)
+        if is_own or isinstance(self._function, (FunctionType, MethodType)):
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._function, name, value)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a method: one set of programs per object. An object without a `__dict__`, or a class,

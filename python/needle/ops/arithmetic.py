@@ -340,8 +340,6 @@ def atan2_gradient(g: Symbol, y: Symbol, x: Symbol) -> tuple[Symbol, ...]:
 class Atan2Gradient(FusedTupleOp):
     """(dy, dx) of `Atan2`: g x / (x² + y²) and -g y / (x² + y²)"""
 
-    elementwise = True
-
     def compute(self, g: Any, y: Any, x: Any) -> Any:
         return F.run(atan2_gradient, g, y, x)
 

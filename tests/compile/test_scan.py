@@ -304,3 +304,22 @@ def test_a_body_may_use_constants(step, tmp_path):
     ndl.export(f, xs, path=tmp_path / "f.needle")
     for a, b in zip(ndl.load_exported(tmp_path / "f.needle")(xs), ndl.jit(f)(xs), strict=True):
         assert a.tolist() == b.tolist()
+
+
+def test_a_body_that_writes_into_what_it_is_given():
+    def running(start, xs):
+        def body(carry, x):
+            carry[...] = carry * 2
+            x[0] = 7
+            return carry + x, carry.sum()
+
+        return ndl.scan(body, start, xs)
+
+    def given():
+        return ndl.ones(3), ndl.tensor(np.arange(6.0).reshape(2, 3))
+
+    eager, compiled = given(), given()
+    for a, b in zip(running(*eager), ndl.jit(running)(*compiled), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    for a, b in zip(eager, compiled, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())

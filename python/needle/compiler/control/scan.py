@@ -68,9 +68,12 @@ class Body:
             start = next_stamp()
             carry = [_placeholder(body, x, x.shape, wants) for x in self.inits]
             elements = [_placeholder(body, x, x.shape[1:], wants) for x in self.given]
+            given = [_value_of(x) for x in (*carry, *elements)]
             out, y = self.call(carry, elements)
             new, results = leaves(out), _tensors(y)
             self._check(new)
+            if given != [_value_of(x) for x in (*carry, *elements)]:
+                raise NotCompact("the body writes into what it is given")
             outputs = [t for t in (*new, *results) if t.requires_grad]
             outside = used_from_outside(outputs, [*carry, *elements], start)
             needs = [*self.inits, *self.given, *outside]

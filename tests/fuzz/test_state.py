@@ -57,6 +57,8 @@ def test_compiled_programs_equal_eager_ones(fuzz, tier):
             compiled = history(program, tier(name), seed)
         except Exception as error:
             raise AssertionError(f"{name}:\n{program.source}") from error
+        if isinstance(compiled[-1], ndl.TraceError):
+            continue  # it may refuse, which says why; numbers must not be wrong
         for a, b in zip(eager, compiled, strict=True):
             assert _is_same(a, b), f"{name}: eager gives\n{a!r}\ncompiled\n{b!r}\n{program.source}"
 

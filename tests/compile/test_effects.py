@@ -8,7 +8,7 @@ import needle as ndl
 from needle.compiler.ir.effects import Effects, overlaps
 from needle.compiler.ir.graph import FlatValue, Graph, GraphError, Node, Operand, whole
 from needle.compiler.ir.verify import verify
-from needle.compiler.memory.plan import Home, Place, verify_plan
+from needle.compiler.memory.plan import Home, Place, meet, verify_plan
 from needle.compiler.memory.planner import plan_memory
 
 
@@ -299,3 +299,9 @@ def test_a_state_is_written_in_place_without_copies():
     assert [home for home in step.program.homes if home] == [
         Home(step.program.trace.states[0].value, must=True)
     ]
+
+
+def test_memory_of_no_bytes_meets_nothing():
+    """A value without elements may lie anywhere, and is not lost when that is written."""
+    assert not meet([(0, 8, 8)], [(0, 0, 16)])
+    assert meet([(0, 8, 9)], [(0, 0, 16)])

@@ -323,3 +323,42 @@ def test_a_body_that_writes_into_what_it_is_given():
         np.testing.assert_array_equal(a.numpy(), b.numpy())
     for a, b in zip(eager, compiled, strict=True):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_carried_values_get_their_gradient_step_by_step():
+    """`late` is given what has a gradient from the third step on; `never` has none."""
+
+    def f(w, xs):
+        def step(carry, x):
+            first, late, never = carry
+            return (first + w * x, late + first, never + x), late * never
+
+        init = [ndl.zeros(3) for _ in range(3)]
+        return ndl.scan(step, init, xs)
+
+    w, xs = numbers(3), numbers(5, 3)
+    check_compiled(f, w, xs)
+
+    def loss(w, xs):
+        (first, late, _), ys = f(w, xs)
+        return (first + late).sum() + ys.sum()
+
+    check_compiled(ndl.grad(loss, argnums=(0, 1)), w, xs, count=2)
+
+
+def test_a_body_without_gradients_may_write_outside():
+    state = ndl.zeros(3)
+
+    def f(xs):
+        def step(carry, x):
+            state.add_(x)
+            return carry + state, x
+
+        return ndl.scan(step, ndl.zeros(3), xs)
+
+    xs = numbers(4, 3)
+    want = [t.numpy().copy() for t in (*f(xs), state)]
+    state.fill_(0)
+    made = [t.numpy() for t in (*ndl.jit(f)(xs), state)]
+    for a, b in zip(made, want, strict=True):
+        np.testing.assert_allclose(a, b, 1e-6)

@@ -1,7 +1,5 @@
 """Random programs that write state through overlapping views: compiled as eager, in every tier."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -14,9 +12,6 @@ from .programs import Program
 if ndl.BACKEND == "np":
     pytest.skip("nothing is compiled", allow_module_level=True)
 
-# A seed whose first 3,177 programs hold. Fresh ones (NEEDLE_FUZZ_SECONDS=60, say) still find one in
-# some 2,000 that fails: writes to no elements, of which `verify_plan` says that a value is lost.
-HOLDS = 4257049372
 TIERS = ("unfused", "unfused", "tile", "tile", "tile", "tile", "tile", "tile", "native")
 
 
@@ -55,8 +50,6 @@ def history(program, transform, seed):
 
 
 def test_compiled_programs_equal_eager_ones(fuzz, tier):
-    if "NEEDLE_FUZZ_SECONDS" not in os.environ:
-        fuzz.seed = HOLDS
     for rng in fuzz:
         program, seed, name = Program(rng), rng.integers(2**32), rng.choice(TIERS)
         eager = history(program, lambda f: f, seed)
@@ -64,8 +57,6 @@ def test_compiled_programs_equal_eager_ones(fuzz, tier):
             compiled = history(program, tier(name), seed)
         except Exception as error:
             raise AssertionError(f"{name}:\n{program.source}") from error
-        if isinstance(compiled[-1], ndl.TraceError):
-            continue  # it may refuse, which says why; numbers must not be wrong
         for a, b in zip(eager, compiled, strict=True):
             assert _is_same(a, b), f"{name}: eager gives\n{a!r}\ncompiled\n{b!r}\n{program.source}"
 

@@ -57,6 +57,8 @@ class Body:
         self.given = _tensors(xs)
         self.outside: list[FlatValue] = []  # the values that the body uses from outside
         self.befores: list[Any] = []  # the carried values before every step, stacked: for backward
+        self.moving: list[int] = []  # the positions of the carried values that have a gradient
+        self.along: list[int] = []  # the same of the elements of xs
 
     # Forward --------------------------------------------------------------------------------
 
@@ -64,24 +66,31 @@ class Body:
         """Trace one step, and record all steps as one call; returns the last carry and the ys."""
         recording: Any = tracing.active()
         wants = is_grad_enabled()
-        with body_of(recording) as body:
-            start = next_stamp()
-            carry = [_placeholder(body, x, x.shape, wants) for x in self.inits]
-            elements = [_placeholder(body, x, x.shape[1:], wants) for x in self.given]
-            given = [_value_of(x) for x in (*carry, *elements)]
-            out, y = self.call(carry, elements)
-            new, results = leaves(out), _tensors(y)
-            self._check(new)
-            if given != [_value_of(x) for x in (*carry, *elements)]:
-                raise NotCompact("the body writes into what it is given")
-            outputs = [t for t in (*new, *results) if t.requires_grad]
-            outside = used_from_outside(outputs, [*carry, *elements], start)
-            needs = [*self.inits, *self.given, *outside]
-            is_recorded = wants and any(x.requires_grad for x in needs)
-            befores = carry if is_recorded else []
-            body.results = [
-                recording.in_c_order(t.realize_cached_data()) for t in (*new, *results, *befores)
-            ]
+        self.moving = [k for k, x in enumerate(self.inits) if wants and x.requires_grad]
+        self.along = [k for k, x in enumerate(self.given) if wants and x.requires_grad]
+        while True:
+            with body_of(recording) as body:
+                start = next_stamp()
+                carry, elements = self._placeholders(body)
+                given = [_value_of(x) for x in (*carry, *elements)]
+                out, y = self.call(carry, elements)
+                new, results = leaves(out), _tensors(y)
+                self._check(new)
+                if given != [_value_of(x) for x in (*carry, *elements)]:
+                    raise NotCompact("the body writes into what it is given")
+                outputs = [t for t in (*new, *results) if t.requires_grad]
+                outside = used_from_outside(outputs, [*carry, *elements], start)
+                needs = [*self.inits, *self.given, *outside]
+                is_recorded = wants and any(x.requires_grad for x in needs)
+                befores = carry if is_recorded else []
+                body.results = [
+                    recording.in_c_order(t.realize_cached_data())
+                    for t in (*new, *results, *befores)
+                ]
+            moving = [k for k, t in enumerate(new) if k in self.moving or t.requires_grad]
+            if not wants or moving == self.moving:
+                break
+            self.moving = moving  # the next step is given what has a gradient: traced again
         loop = self._loop(body, carry, elements)
         made = self._record(recording, loop, [*new, *results, *befores])
         if is_recorded:
@@ -91,6 +100,14 @@ class Body:
         stacked = iter(made[count:])
         ys = map_leaves(lambda leaf: next(stacked) if isinstance(leaf, Tensor) else None, y)
         return with_leaves(out, made[:count]), ys
+
+    def _placeholders(self, body: Graph) -> tuple[list[Tensor], list[Tensor]]:
+        """Tensors that stand for the carried values and the elements of xs in the body."""
+        carry = [_placeholder(body, x, x.shape, k in self.moving) for k, x in enumerate(self.inits)]
+        elements = [
+            _placeholder(body, x, x.shape[1:], k in self.along) for k, x in enumerate(self.given)
+        ]
+        return carry, elements
 
     def call(self, carry: Sequence[Tensor], elements: Sequence[Tensor]) -> tuple[Any, Any]:
         """One step, on the leaves of the carry and the tensors among those of x."""
@@ -169,8 +186,7 @@ class Body:
         adjoints = dict(zip(kept, given, strict=True))
         of_last = {k: g for k, g in adjoints.items() if k < carried_count}
         of_each = {k: g for k, g in adjoints.items() if k >= carried_count}  # stacked over steps
-        moving = [k for k, x in enumerate(self.inits) if _may_have_gradient(x)]
-        along = [k for k, x in enumerate(self.given) if _may_have_gradient(x)]
+        moving, along = self.moving, self.along
         seeds = [of_last[k] if k in of_last else zeros_like(self.inits[k]) for k in moving]
 
         def back(carry: Any, x: Any) -> tuple[Any, Any]:
@@ -214,17 +230,13 @@ def _tensors(y: Any) -> list[Tensor]:
     return [leaf for leaf in leaves(y) if isinstance(leaf, Tensor)]
 
 
-def _may_have_gradient(x: Tensor) -> bool:
-    return bool(x.realize_cached_data().dtype.is_floating)
-
-
-def _placeholder(body: Graph, like: Tensor, shape: tuple[int, ...], wants: bool) -> Tensor:
+def _placeholder(body: Graph, like: Tensor, shape: tuple[int, ...], has_gradient: bool) -> Tensor:
     """A tensor that stands for an input of the body."""
     array = like.realize_cached_data()
     size = math.prod(shape)
     handle = Handle(size, array.dtype, body.new_value(size, array.dtype, INPUT))
     made = compact_view(shape, array.dtype, array.device, handle)
-    return Tensor.make_const(made, wants and array.dtype.is_floating)
+    return Tensor.make_const(made, has_gradient)
 
 
 def _value_of(x: Tensor) -> FlatValue:

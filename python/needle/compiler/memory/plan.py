@@ -86,7 +86,7 @@ class Plan:
 def meet(some: list[Bytes], others: list[Bytes]) -> bool:
     """Have two lists of places bytes in common?"""
     return any(
-        slot == other and begin < last and first < end
+        slot == other and max(begin, first) < min(end, last)
         for slot, begin, end in some
         for other, first, last in others
     )

@@ -18,6 +18,7 @@ from needle.data import (
     RandomSampler,
     Sampler,
     SequentialSampler,
+    Subset,
     WeightedRandomSampler,
     order as orders,
 )
@@ -280,6 +281,37 @@ def test_numbers_of_samples(make, error, words, value):
 def test_choices(make, value):
     with pytest.raises(TypeError, match="expected True or False as"):
         make(value)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: DataLoader(range(9), sampler=[1.5]), TypeError, "whole numbers of a sampler"),
+        (lambda: DataLoader(range(9), sampler=["1"]), TypeError, "whole numbers of a sampler"),
+        (lambda: DataLoader(range(9), batch_sampler=[[0.5]]), TypeError, "whole numbers of a samp"),
+        (lambda: DataLoader(Subset(range(9), [1.5])), TypeError, r"\[Subset\] expected whole numb"),
+        (lambda: DataLoader(Subset(range(9), [True])), TypeError, r"\[Subset\] expected whole num"),
+        (lambda: DataLoader(range(9), shuffle="False"), TypeError, "True or False as shuffle"),
+        (lambda: DataLoader(range(9), shuffle=2), TypeError, "True or False as shuffle, got 2"),
+        (lambda: DataLoader(range(9), drop_last="no"), TypeError, "True or False as drop_last"),
+        (lambda: DataLoader(range(9), prefetch=1.5), ValueError, "expected prefetch >= 0, got 1.5"),
+        (lambda: DataLoader(range(9), num_workers=True), ValueError, "expected num_workers >= 0"),
+        (
+            lambda: DataLoader(range(9), num_workers=1, prefetch_factor=1.5),
+            ValueError,
+            "expected prefetch_factor >= 1, got 1.5",
+        ),
+    ],
+)
+def test_other_arguments(make, error, words):
+    """A fraction was cut to a whole number, and "False" is true."""
+    with pytest.raises(error, match=words):
+        list(make())
+
+
+def test_numbers_of_other_kinds():
+    for numbers in ([np.int64(3), 1], ndl.tensor([3, 1]), np.array([3, 1], np.uint8)):
+        assert first(DataLoader(Numbers(9), 2, sampler=numbers), 3) == [[3, 1]]
 
 
 def test_no_argument_of_a_random_sampler_is_ignored():

@@ -254,3 +254,55 @@ def test_foreign_states_of_modules(state):
     for strict in (True, False):
         with pytest.raises(TypeError, match=r"\[load_state_dict\] Linear expected a dict of its"):
             nn.Linear(2, 2).load_state_dict(state, strict=strict)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda o: lr_scheduler.ReduceLROnPlateau(5), TypeError, "expected an Optimizer, got int"),
+        (lambda o: lr_scheduler.StepLR(nn.Linear(1, 1), 3), TypeError, "an Optimizer, got Linear"),
+        (lambda o: lr_scheduler.LambdaLR(5, abs), TypeError, "expected an Optimizer, got int"),
+        (lambda o: lr_scheduler.LambdaLR(o, 0.5), TypeError, "expected functions, got float"),
+        (
+            lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=float("nan")),
+            ValueError,
+            "factor < 1",
+        ),
+        (lambda o: lr_scheduler.MultiStepLR(o, "ab"), TypeError, "a milestone must be a whole num"),
+        (
+            lambda o: lr_scheduler.MultiStepLR(o, [1.5]),
+            TypeError,
+            "a milestone must be a whole num",
+        ),
+        (lambda o: lr_scheduler.PolynomialLR(o, 0), ValueError, "total_iters must be at least 1"),
+        (lambda o: optim.Adam([weight()], betas=(0.9,)), TypeError, "betas must be a pair of num"),
+        (
+            lambda o: optim.AdamW([weight()], betas=0.9),
+            TypeError,
+            "betas must be a pair of numbers",
+        ),
+        (lambda o: optim.Lion([weight()], betas=(1, 2, 3)), TypeError, "betas must be a pair of"),
+        (
+            lambda o: optim.Muon([weight()], betas="ab "),
+            TypeError,
+            "betas must be a pair of number",
+        ),
+        (lambda o: o.param_groups[0].update(betas=3), TypeError, "betas must be a pair of numbers"),
+        (
+            lambda o: nn.utils.clip_grad_norm_([w], -1.0),
+            ValueError,
+            "expected max_norm >= 0, got -1",
+        ),
+        (
+            lambda o: nn.utils.clip_grad_norm_([w], float("nan")),
+            ValueError,
+            "max_norm >= 0, got nan",
+        ),
+        (lambda o: nn.utils.clip_grad_value_([w], -1.0), ValueError, "clip_value >= 0, got -1"),
+        (lambda o: nn.utils.clip_grad_norm_([5], 1.0), TypeError, "expected Tensors, got int"),
+        (lambda o: o.clip_grad_norm(-1.0), ValueError, "expected max_norm >= 0"),
+    ],
+)
+def test_other_arguments(make, error, words):
+    with pytest.raises(error, match=words):
+        make(optim.Adam([weight()]))

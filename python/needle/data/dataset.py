@@ -127,7 +127,10 @@ class Subset(Dataset):
     def __init__(self, dataset: Any, indices: Sequence[int] | np.ndarray[Any, Any]):
         super().__init__()
         self.dataset = dataset
-        self.indices = np.asarray(indices, np.int64)
+        numbers = np.asarray(indices)
+        if numbers.size and numbers.dtype.kind not in "iu":
+            raise TypeError(f"[Subset] expected whole numbers, got {numbers.dtype}.")
+        self.indices = numbers.astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.indices)

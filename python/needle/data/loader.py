@@ -17,7 +17,7 @@ from ..init import tensor
 from ..ndarray.random import RandomSource
 from ..system import saved
 from .dataset import Dataset, IterableDataset, collate, permutation
-from .order import SEQUENTIAL, Array, Pass, cut
+from .order import SEQUENTIAL, Array, Pass, cut, numbers_of
 from .sampler import RandomSampler
 from .workers import Job, Workers, in_order, stopped
 
@@ -71,6 +71,9 @@ class DataLoader:
     ):
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
             raise ValueError(f"[DataLoader] expected batch_size >= 1, got {batch_size!r}.")
+        for name, choice in (("shuffle", shuffle), ("drop_last", drop_last)):
+            if isinstance(choice, str) or choice not in (None, False, True):  # "False" is true
+                raise TypeError(f"[DataLoader] expected True or False as {name}, got {choice!r}.")
         if shuffle and sampler is not None:
             raise ValueError("[DataLoader] expected shuffle or a sampler, got both.")
         if batch_sampler is not None and (batch_size, shuffle, sampler, drop_last) != (
@@ -85,8 +88,8 @@ class DataLoader:
             raise ValueError("[DataLoader] shuffle and sampler need numbered items, got a stream.")
         if collate is not None and collate_fn is not None:
             raise TypeError("[DataLoader] give one of collate and collate_fn, got both.")
-        if prefetch < 0:
-            raise ValueError(f"[DataLoader] expected prefetch >= 0, got {prefetch}.")
+        if not isinstance(prefetch, int) or prefetch < 0:
+            raise ValueError(f"[DataLoader] expected prefetch >= 0, got {prefetch!r}.")
         _check_workers(num_workers, prefetch_factor, persistent_workers, prefetch)
         self.dataset = dataset
         self.batch_size = batch_size
@@ -131,7 +134,7 @@ class DataLoader:
     def _begin(self) -> Pass:
         if self.batch_sampler is not None:
             drawn = iter(self.batch_sampler)
-            return Pass(np.fromiter(batch, np.int64) for batch in drawn)
+            return Pass(map(numbers_of, drawn))
         order: Any = self.sampler
         if order is None:
             n = len(self.dataset)
@@ -309,10 +312,11 @@ def _read_ahead(source: Iterator[Any], workers: Workers, depth: int) -> Iterator
 def _check_workers(
     count: int, prefetch_factor: int | None, persistent: bool, prefetch: int
 ) -> None:
-    if not isinstance(count, int) or count < 0:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise ValueError(f"[DataLoader] expected num_workers >= 0, got {count!r}.")
-    if prefetch_factor is not None and prefetch_factor < 1:
-        raise ValueError(f"[DataLoader] expected prefetch_factor >= 1, got {prefetch_factor}.")
+    ahead = 1 if prefetch_factor is None else prefetch_factor
+    if not isinstance(ahead, int) or ahead < 1:
+        raise ValueError(f"[DataLoader] expected prefetch_factor >= 1, got {prefetch_factor!r}.")
     if count and prefetch:
         raise ValueError("[DataLoader] expected num_workers or prefetch, got both.")
     if not count and (persistent or prefetch_factor is not None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
@@ -26,10 +27,18 @@ def cut(indices: Iterable[int], size: int, drop_last: bool) -> Iterator[Array]:
 
 
 def _cut_stream(source: Iterator[int], size: int, drop_last: bool) -> Iterator[Array]:
-    while (part := np.fromiter(islice(source, size), np.int64)).size == size:
+    while (part := numbers_of(islice(source, size))).size == size:
         yield part
     if part.size and not drop_last:
         yield part
+
+
+def numbers_of(items: Iterable[Any]) -> Array:
+    """Numbers that a sampler gave; 1.5 is none."""
+    try:
+        return np.fromiter(map(operator.index, items), np.int64)
+    except TypeError as error:
+        raise TypeError(f"[DataLoader] expected whole numbers of a sampler: {error}.") from None
 
 
 class Pass:

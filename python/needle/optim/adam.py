@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ..autograd import Tensor
 from ..ops.common import zeros_like
-from .group import ParamGroup
+from .group import ParamGroup, pair_of_betas
 from .optimizer import Optimizer, State
 
 __all__ = ["Adam", "AdamW"]
@@ -45,7 +45,7 @@ class Adam(Optimizer):
     ):
         if isinstance(beta1, (tuple, list)):  # PyTorch's third argument is betas
             betas = beta1
-        beta1, beta2 = (beta1, beta2) if betas is None else betas
+        beta1, beta2 = (beta1, beta2) if betas is None else pair_of_betas(betas)
         super().__init__(
             params,
             lr=lr,

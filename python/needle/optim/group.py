@@ -42,6 +42,13 @@ def _number(name: str, value: Any) -> float:
         raise TypeError(f"[optim] {name} must be a number, got {value!r:.60}.") from None
 
 
+def pair_of_betas(value: Any) -> Any:
+    """betas, if they are two."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise TypeError(f"[optim] betas must be a pair of numbers, got {value!r:.60}.")
+    return value
+
+
 class ParamGroup(MutableMapping[str, Any]):
     """A mapping of "params" and hyperparameters; those named in `variable` live in 0-d tensors.
 
@@ -99,7 +106,7 @@ class ParamGroup(MutableMapping[str, Any]):
         if name == "params":
             raise KeyError("[optim] the parameters of a group are fixed; use add_param_group.")
         if name == "betas":
-            self["beta1"], self["beta2"] = value
+            self["beta1"], self["beta2"] = pair_of_betas(value)
         elif name in self._variable:
             self._set_number(name, _checked(name, _number(name, value)))
         else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..autograd import Tensor
 from ..ops.common import zeros_like
-from .group import ParamGroup
+from .group import ParamGroup, pair_of_betas
 from .optimizer import Optimizer, State
 
 __all__ = ["Lion"]
@@ -33,7 +33,7 @@ class Lion(Optimizer):
         betas: tuple[float, float] = (0.9, 0.99),
         weight_decay: float = 0.0,
     ):
-        beta1, beta2 = betas
+        beta1, beta2 = pair_of_betas(betas)
         super().__init__(params, lr=lr, beta1=beta1, beta2=beta2, weight_decay=weight_decay)
 
     def init_state(self, p: Tensor, group: ParamGroup) -> State:

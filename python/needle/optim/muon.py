@@ -9,7 +9,7 @@ from typing import Any
 from ..autograd import Tensor
 from ..ops.common import zeros_like
 from .adam import adam_rates, adam_state, adam_step
-from .group import ParamGroup
+from .group import ParamGroup, pair_of_betas
 from .optimizer import Optimizer, State
 
 __all__ = ["Muon"]
@@ -55,7 +55,7 @@ class Muon(Optimizer):
                 "[Muon] adjust_lr_fn must be None, 'original' or 'match_rms_adamw', "
                 f"got {adjust_lr_fn!r}."
             )
-        beta1, beta2 = betas
+        beta1, beta2 = pair_of_betas(betas)
         super().__init__(
             params,
             lr=lr,

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..ops.common import whole_number
 from ..system import saved
 from .group import ParamGroup
 from .optimizer import Optimizer
@@ -31,9 +32,7 @@ class LRScheduler:
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"[schedule] expected an Optimizer, got {type(optimizer).__name__}.")
-        self.optimizer = optimizer
+        self.optimizer = _check_optimizer(optimizer)
         self.last_epoch = last_epoch
         for group in optimizer.groups:
             if last_epoch == -1:
@@ -98,7 +97,10 @@ class LambdaLR(LRScheduler):
         lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
         last_epoch: int = -1,
     ):
-        self.lr_lambdas = _per_group("lr_lambda", lr_lambda, optimizer)
+        self.lr_lambdas = _per_group("lr_lambda", lr_lambda, _check_optimizer(optimizer))
+        for function in self.lr_lambdas:
+            if not callable(function):
+                raise TypeError(f"[LambdaLR] expected functions, got {type(function).__name__}.")
         super().__init__(optimizer, last_epoch)
 
     def at(self, base: float, t: int, i: int) -> float:
@@ -131,7 +133,8 @@ class MultiStepLR(LRScheduler):
         gamma: float = 0.1,
         last_epoch: int = -1,
     ):
-        self.milestones = sorted(milestones)
+        self.milestones = [whole_number("MultiStepLR", "a milestone", m) for m in milestones]
+        self.milestones.sort()
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
@@ -160,6 +163,8 @@ class PolynomialLR(LRScheduler):
         power: float = 1.0,
         last_epoch: int = -1,
     ):
+        if total_iters < 1:
+            raise ValueError(f"[PolynomialLR] total_iters must be at least 1, got {total_iters}.")
         self.total_iters = total_iters
         self.power = power
         super().__init__(optimizer, last_epoch)
@@ -389,12 +394,12 @@ class ReduceLROnPlateau:
         min_lr: float | Sequence[float] = 0.0,
         eps: float = 1e-8,
     ):
-        if factor >= 1 or mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+        if not factor < 1 or mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
             raise ValueError(
                 "[ReduceLROnPlateau] expected factor < 1, mode 'min' or 'max' and threshold_mode "
                 f"'rel' or 'abs', got {factor}, {mode!r} and {threshold_mode!r}."
             )
-        self.optimizer = optimizer
+        self.optimizer = _check_optimizer(optimizer)
         self.mode = mode
         self.factor = factor
         self.patience = patience
@@ -456,6 +461,12 @@ class ReduceLROnPlateau:
         counters = dict.fromkeys(("num_bad_epochs", "cooldown_counter", "last_epoch"), saved.whole)
         found = saved.entries("ReduceLROnPlateau", state, {"best": saved.number, **counters})
         self.best, self.num_bad_epochs, self.cooldown_counter, self.last_epoch = found
+
+
+def _check_optimizer(optimizer: Any) -> Optimizer:
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"[schedule] expected an Optimizer, got {type(optimizer).__name__}.")
+    return optimizer
 
 
 def _line(start: float, end: float, part: float) -> float:

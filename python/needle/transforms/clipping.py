@@ -22,6 +22,8 @@ def clip_grad_norm_(
 
     Gradients are replaced, not changed in place. Returns ‖g‖ before clipping.
     """
+    if not max_norm >= 0:
+        raise ValueError(f"[clip_grad_norm_] expected max_norm >= 0, got {max_norm}.")
     owners = _with_gradient(params)
     with no_grad():
         total: Any = total_norm([p.grad for p in owners], norm_type)
@@ -42,6 +44,8 @@ def clip_grad_norm_(
 def clip_grad_value_(params: Tensor | Iterable[Tensor], clip_value: float) -> None:
     """g <- min(max(g, -clip_value), clip_value). Gradients are replaced, not changed in place."""
     limit = float(clip_value)
+    if not limit >= 0:
+        raise ValueError(f"[clip_grad_value_] expected clip_value >= 0, got {clip_value}.")
     with no_grad():
         for p in _with_gradient(params):
             p.grad = p.grad.detach().clip(-limit, limit)
@@ -77,5 +81,8 @@ def _power_sum(x: Any, order: float) -> Any:
 
 
 def _with_gradient(params: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    given = [params] if isinstance(params, Tensor) else params
+    given = [params] if isinstance(params, Tensor) else [*params]
+    for p in given:
+        if not isinstance(p, Tensor):
+            raise TypeError(f"[clip_grad] expected Tensors, got {type(p).__name__}.")
     return [p for p in given if p.grad is not None]

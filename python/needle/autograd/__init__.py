@@ -9,6 +9,7 @@ from .grad_mode import *
 from .graph import *
 from .op import *
 from .tensor import *
+from .writing import *
 
 LAZY_MODE = False  # True: values compute when their data is asked for
 

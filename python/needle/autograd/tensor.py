@@ -8,7 +8,6 @@ knows no operator: Tensor gets its arithmetic from
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +18,7 @@ from .. import _native, autograd, config
 from ..backend import BackendDevice, default_device, device_named
 from ..dtype import dtype_of
 from ..facts import changed
-from ..ndarray import abstract, functions, versions as mutation
+from ..ndarray import abstract, functions
 from ..ndarray.array import NDArray
 from ..ndarray.interop import asarray as intake, numpy_mode as bridge
 from ..ndarray.interop.numpy_calls import call_numpy, check_graph
@@ -28,6 +27,7 @@ from .backward import compute_gradient_of_variables
 from .grad_mode import is_grad_enabled
 from .graph import HookHandle, find_topo_sort, observers
 from .op import Op
+from .writing import pending, replace_data
 
 if TYPE_CHECKING:
     from ..tensor_methods import TensorMethods
@@ -35,13 +35,10 @@ else:
     TensorMethods = object  # ops/tensor_table.py installs them
 
 __all__ = [
-    "next_stamp", "TensorOp", "TensorTupleOp", "Value", "before_write", "assign_data",
-    "after_write", "TensorTuple", "Tensor",
+    "TensorOp", "TensorTupleOp", "Value", "TensorTuple", "Tensor",
 ]  # fmt: skip
 
-next_stamp = _native.next_stamp  # nodes are numbered in order of creation
 _make_node = _native.make_node
-_pending: weakref.WeakSet[Value] = weakref.WeakSet()  # lazy values without data
 
 
 class TensorOp(Op):
@@ -94,7 +91,7 @@ class Value(_native.NodeBase):
         _check_inputs(op, inputs)
         tracked = any(x.requires_grad for x in inputs) and op.differentiable and is_grad_enabled()
         value = _make_node(cls, op, inputs, None, tracked)
-        _pending.add(value)
+        pending.add(value)
         if observers:
             _notify(op, inputs, value)
         return value
@@ -182,27 +179,6 @@ def _infer(node: Value) -> None:
         node._abstract = node.op.compute(*stand_ins)
     except abstract.NeedsData:
         node.realize_cached_data()
-
-
-def before_write() -> None:
-    """Compute what is pending: lazy values take their inputs' data as it is now."""
-    if _pending:
-        for value in tuple(_pending):
-            value.realize_cached_data()
-        _pending.clear()
-
-
-def assign_data(tensors: Sequence[Tensor], arrays: Sequence[Any]) -> None:
-    """`tensor.data = array` for many tensors at once, with arrays of their dtypes."""
-    before_write()
-    for tensor, array in zip(tensors, arrays, strict=True):
-        tensor.cached_data = array
-        tensor._replaced = next_stamp()
-
-
-def after_write(x: Value) -> None:
-    """Note that x's data changed: no gradient may use it for what was computed before."""
-    mutation.note(x.cached_data, next_stamp())
 
 
 def _is_recorded(x: Any) -> bool:
@@ -302,10 +278,7 @@ class Tensor(Value, TensorMethods):
         if not isinstance(value, Tensor) or value.dtype != self.dtype:
             got = value.dtype if isinstance(value, Tensor) else type(value).__name__
             raise AssertionError(f"[data] expected a Tensor of dtype {self.dtype}, got {got}.")
-        data = value.realize_cached_data()
-        before_write()
-        self.cached_data = data
-        self._replaced = next_stamp()
+        replace_data((self,), (value.realize_cached_data(),))
 
     def detach(self) -> Tensor:
         """The same data without its history and without a gradient."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .. import init
-from ..autograd import Tensor, before_write, next_stamp
+from ..autograd import Tensor, replace_data
 from ..dtype import dtype_of
 from ..ndarray import functions as F
 
@@ -140,6 +140,4 @@ def give_data(tensor: Tensor, data: Any) -> None:
     """Replace a tensor's data by data of any dtype and device. Gradients of what was computed from
     the former data are refused."""
     if data is not tensor.cached_data:
-        before_write()
-        tensor.cached_data = data
-        tensor._replaced = next_stamp()
+        replace_data((tensor,), (data,))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..autograd import Tensor, assign_data
+from ..autograd import Tensor, replace_data
 from ..backend import BackendDevice
 from ..dtype import DType
 from ..ndarray import layout
@@ -104,7 +104,7 @@ class Rule:
         """Count the step, and change the members by it."""
         numbers = [group.tensor(name).realize_cached_data() for name in self.variable]
         t, *rates = run(self.rates, count.realize_cached_data(), *numbers)
-        assign_data([count], [t])
+        replace_data([count], [t])
         together: dict[Any, list[Changing]] = {}  # by dtype and device
         for member in members:
             p = member[0][0]
@@ -129,7 +129,7 @@ class Rule:
         typed = self.update.for_dtypes(tuple(inputs), tuple(outputs))
         device.mod.run_each(typed, calls)
         tensors = [tensor for changing, _ in members for tensor in changing]
-        assign_data(tensors, [array for outs, _ in calls for array in outs])
+        replace_data(tensors, [array for outs, _ in calls for array in outs])
 
 
 def _target(tensor: Tensor, gradient: NDArray) -> NDArray:

@@ -239,7 +239,7 @@ class Binding:
                 results[position] = grad
         for output in trace.mutated:
             for cell in output.target.cells:
-                autograd.after_write(cell.tensor())
+                autograd.note_write(cell.tensor())
         for target in trace.cleared:
             tensor = originals[target] if isinstance(target, int) else target
             if isinstance(tensor, Tensor):
@@ -308,7 +308,7 @@ def write_argument(original: Any, array: NDArray) -> None:
     memory = _array_of(original)
     memory.device.mod.copy(memory, array)
     if isinstance(original, Tensor):
-        autograd.after_write(original)
+        autograd.note_write(original)
 
 
 def _array_of(x: Any) -> Any:

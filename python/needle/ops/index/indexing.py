@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import Tensor, TensorOp, after_write, before_write, is_grad_enabled
+from ...autograd import Tensor, TensorOp, is_grad_enabled, write_in_place
 from ...autograd.rebind import become
 from ...dtype import dtype_of
 from ...ndarray import functions as F, versions as mutation
@@ -260,11 +260,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
             _refuse_view(x)
             return become(x, SetItem(template), value, *arrays)
         value = value.realize_cached_data()
-    before_write()
-    data = writable("setitem", x)
     filled = _filled(template, [i.realize_cached_data() for i in arrays])
-    select.setitem(data, filled, value)
-    after_write(x)
+    write_in_place("setitem", x, lambda data: select.setitem(data, filled, value))
 
 
 def _refuse_view(x: Tensor) -> None:
@@ -279,17 +276,6 @@ def _refuse_view(x: Tensor) -> None:
             "which a recorded assignment would not change; assign to that one (y[1, 0] = v, not "
             "y[1][0] = v), or to a copy (x = x.clone())."
         )
-
-
-def writable(op: str, x: Tensor) -> Any:
-    """x's data, if every element has a place of its own."""
-    data = x.realize_cached_data()
-    if select.has_overlap(data):
-        raise ValueError(
-            f"[{op}] expected a tensor with its own memory, got a broadcast view {x.shape}; "
-            "copy it first (x = x.clone())."
-        )
-    return data
 
 
 class AddAt(TensorOp):

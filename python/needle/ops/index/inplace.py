@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...autograd import Tensor, after_write, before_write, is_grad_enabled
+from ...autograd import Tensor, is_grad_enabled, write_in_place
 from ...ndarray import functions as F
 from ...ndarray.array import as_scalar
 from .. import arithmetic, compare
 from ..common import constant, is_scalar
-from .indexing import writable
 
 Update = Callable[[Tensor, Any], Tensor]  # of x by y
+
+
+def is_recorded(*operands: Any) -> bool:
+    """Is there a gradient to record of an operator on these?"""
+    return is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in operands)
 
 
 def _in_place(kernel: str, outside: Callable[[Any, Any], Tensor]) -> Update:
@@ -24,16 +28,11 @@ def _in_place(kernel: str, outside: Callable[[Any, Any], Tensor]) -> Update:
 
     def operator(x: Tensor, y: Any) -> Tensor:
         other = y if is_scalar(y) else constant(y, x, kernel)
-        needed = x.requires_grad or (isinstance(other, Tensor) and other.requires_grad)
-        if needed and is_grad_enabled():
+        if is_recorded(x, other):
             return outside(x, y)
-        before_write()
-        data = writable(kernel, x)
-        if isinstance(other, Tensor):
-            F.update(kernel, data, other.realize_cached_data())
-        else:
-            F.update(kernel, data, as_scalar(other, kernel))
-        after_write(x)
+        is_tensor = isinstance(other, Tensor)
+        by = other.realize_cached_data() if is_tensor else as_scalar(other, kernel)
+        write_in_place(kernel, x, lambda data: F.update(kernel, data, by))
         return x
 
     return operator

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import Tensor, is_grad_enabled
+from ...autograd import Tensor
 from ...ndarray.random import RandomSource, default_generator
 from .. import arithmetic, compare, torch_math, unary
 from ..common import Scalar, check_tensor, constant, named
@@ -19,16 +19,12 @@ from ..elementwise import astype
 from ..shape import movement
 from . import along_axis, indexing
 from .indexing import setitem
-from .inplace import IN_PLACE, Update
-
-
-def _is_recorded(*operands: Any) -> bool:
-    return is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in operands)
+from .inplace import IN_PLACE, Update, is_recorded
 
 
 def _assign(name: str, x: Tensor, result: Callable[[], Any]) -> Tensor:
     """Let x, from now on, be this result, which is cast to x's dtype."""
-    if x.is_leaf() and _is_recorded(x):
+    if x.is_leaf() and is_recorded(x):
         raise ValueError(
             f"[{name}] expected no gradients to record here, got a leaf that requires one; put it "
             "into `with needle.no_grad():`, or make a new tensor instead."
@@ -51,7 +47,7 @@ def _updating(name: str, in_memory: str, operator: Callable[[Any, Any], Any]) ->
     """The same for arithmetic, whose kernels write into x themselves."""
 
     def method(x: Tensor, other: Any) -> Tensor:
-        if _is_recorded(x, other):
+        if is_recorded(x, other):
             return _assign(name, x, lambda: operator(x, other))
         return IN_PLACE[in_memory](x, other)
 

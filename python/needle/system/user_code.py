@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import linecache
 import os
 import sys
@@ -12,14 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-# Files whose frames are not the user's: the package, NumPy, contextlib (a context manager may be a
-# decorator), and Python itself.
-NOT_THE_USERS = (
-    PACKAGE,
-    os.path.dirname(np.__file__) + os.sep,
-    contextlib.__file__,
-    "<frozen ",
-)
+# Files that are not the user's: the package, NumPy, and Python itself.
+NOT_THE_USERS = (PACKAGE, os.path.dirname(np.__file__) + os.sep, "<frozen ")
+PYTHON = os.path.dirname(os.__file__) + os.sep
+INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
 class Line(NamedTuple):
@@ -40,7 +36,23 @@ class Line(NamedTuple):
 
 def is_users(frame: FrameType) -> bool:
     """Does a frame belong to the user's program?"""
-    return not frame.f_code.co_filename.startswith(NOT_THE_USERS)
+    return is_users_file(frame.f_code.co_filename, installed=True)
+
+
+@functools.cache
+def is_users_file(name: str, installed: bool = False) -> bool:
+    """Is it a file of the user's program, or of an installed package other than this one?"""
+    if name.startswith(NOT_THE_USERS):
+        return False
+    if any(folder in name for folder in INSTALLED):
+        return installed
+    return not name.startswith(PYTHON)
+
+
+def is_users_module(name: str, installed: bool = False) -> bool:
+    """Is a module, by its name, a part of the user's program, or of an installed package?"""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return name == "__main__" if file is None else is_users_file(file, installed)
 
 
 def user_line() -> Line | None:

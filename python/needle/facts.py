@@ -8,9 +8,10 @@ tensors calls `undo_on_failure`: if the call fails, these tensors never get elem
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import FunctionType
+from types import FunctionType, MemberDescriptorType, SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
 from . import tracing
@@ -19,18 +20,23 @@ T = TypeVar("T")
 
 
 class Fact(NamedTuple):
-    """How to read it, what it was, the type of its owner, and whether code that changes it calls
-    `changed`."""
+    """How to read it, what it was (both as `parts` gives them), its name, and whether code that
+    changes it calls `changed`. If not, programs look themselves: `alive` gives the object that has
+    the attribute, or None if it is gone."""
 
     read: Callable[[], Any]
     value: Any
-    owner: type
+    text: str
     is_told: bool = True
+    alive: Callable[[], Any] | None = None
 
 
 Facts = dict[tuple[int, str], Fact]  # by the owner's id, and a name
 CLASS = "the one of the class"  # a method
 PLAIN = (bool, int, float, complex, str, bytes, type(None))  # values that are compared as values
+PLAIN_TYPES = frozenset(PLAIN)
+CONTAINERS = (list, dict, set)  # what can change without an assignment
+MOST_ITEMS = 1000  # of a container whose items are compared
 
 
 changes = 0  # how often facts may have changed
@@ -46,28 +52,78 @@ def fact(owner: object, name: str, read: Callable[[], T]) -> T:
     """read(), which is noted as `name` of `owner` while a function is traced."""
     value = read()
     if (tracer := tracing.active()) is not None:
-        tracer.facts.setdefault((id(owner), name), Fact(read, value, type(owner)))
+        text = f"{type(owner).__name__}.{name}"
+        known = Fact(lambda: parts(read()), parts(value), text)
+        tracer.facts.setdefault((id(owner), name), known)
     return value
 
 
 def hold(facts: Iterable[Fact]) -> bool:
     """Are all of them unchanged?"""
-    return all(fact.read() == fact.value for fact in facts)
+    return all(is_same(fact.read(), fact.value) for fact in facts)
 
 
-def difference(facts: Facts) -> str | None:
+def difference(facts: Iterable[Fact]) -> str | None:
     """The first that has changed, in words."""
-    for (_, name), (read, before, owner, _) in facts.items():
-        now = read()
-        if now != before:
-            return f"{owner.__name__}.{name} is {change(now, before)}"
+    for fact in facts:
+        now = fact.read()
+        if not is_same(now, fact.value):
+            return f"{fact.text} is {change(now, fact.value)}"
     return None
 
 
 def change(now: Any, before: Any) -> str:
     """What something has become, in words."""
+    if isinstance(now, tuple) and isinstance(before, tuple):
+        return "not what it was: other items"
     are_plain = isinstance(now, PLAIN) and isinstance(before, PLAIN)
     return f"{now!r:.60} instead of {before!r:.60}" if are_plain else "another one"
+
+
+def is_same(now: Any, before: Any) -> bool:
+    """The same object, or an equal number or text, also in tuples; NaN equals NaN, and 0 differs
+    from -0, False and 0.0."""
+    if now is before:
+        return True
+    if type(now) is not type(before):
+        return False
+    if isinstance(now, tuple):
+        return len(now) == len(before) and all(map(is_same, now, before))
+    return isinstance(now, PLAIN) and repr(now) == repr(before)
+
+
+def parts(value: Any) -> Any:
+    """A value in a form that stays as it is: a container as the tuple of its items, and an object
+    as a weak reference (there is one of each), since programs do not keep what a trace makes."""
+    if type(value) in PLAIN_TYPES:
+        return value
+    items = items_of(value)
+    if items is None:
+        try:
+            return weakref.ref(value)
+        except TypeError:
+            return value
+    if len(items) > MOST_ITEMS:
+        return type(value), id(value), len(items)
+    return (type(value), *[x if type(x) in PLAIN_TYPES else parts(x) for x in items])
+
+
+def items_of(value: Any) -> Any:
+    """The items of a container, keys included, in an order that stays; None for another value."""
+    if isinstance(value, SimpleNamespace):
+        value = vars(value)
+    if isinstance(value, dict):
+        return (*value, *value.values())
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=hash)
+    return value if isinstance(value, (list, tuple)) else None
+
+
+def is_changeable(value: Any) -> bool:
+    """Can it change without an assignment?"""
+    if isinstance(value, tuple):
+        return any(map(is_changeable, value))
+    return isinstance(value, (*CONTAINERS, SimpleNamespace))
 
 
 def undo_on_failure(undo_of: Callable[[], Callable[[], None]]) -> None:
@@ -107,53 +163,44 @@ class Noted:
 
 
 def _read_noted(owner: Any, name: str) -> Any:
-    """owner.name, which is a fact if it is data: its own, or a number that the class gives. Of a
-    method it is a fact that the owner has none of its own."""
     value = object.__getattribute__(owner, name)
     tracer = tracing.active()
     if tracer is not None and not name.startswith("__"):
-        own = object.__getattribute__(owner, "__dict__")
-        given = getattr(type(owner), name, owner)
-        if name not in own and isinstance(given, FunctionType):
-            known = Fact(lambda: "its own" if name in own else CLASS, CLASS, type(owner))
-            tracer.facts.setdefault((id(owner), name), known)
-        elif name in own or isinstance(given, PLAIN):
-            known = Fact(
-                lambda: _comparable(getattr(owner, name, None)),
-                _comparable(value),
-                type(owner),
-                is_told=not _has_containers(value),
-            )
-            tracer.facts.setdefault((id(owner), name), known)
+        tracer.meet(value)
+        if (id(owner), name) not in tracer.facts:
+            known = attribute(owner, name, value)
+            if known is None:
+                tracer.meet(getattr(type(owner), name, None))  # a property
+            else:
+                told = known._replace(is_told=not is_changeable(value), alive=None)
+                tracer.facts[id(owner), name] = told
     return value
 
 
-class _Same:
-    """A value that is equal to itself only."""
+def attribute(owner: Any, name: str, value: Any) -> Fact | None:
+    """owner.name as a fact, if it is data: the owner's own, in a slot, or what the class gives. Of
+    a method it is a fact that the owner has none of its own."""
+    try:
+        alive: Callable[[], Any] = weakref.ref(owner)
+    except TypeError:  # an object with slots only
 
-    def __init__(self, value: Any):
-        self.value = value
+        def alive() -> Any:
+            return owner
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
+    text, before = f"{type(owner).__name__}.{name}", parts(value)
+    given = getattr(type(owner), name, owner)
+    is_own = name in getattr(owner, "__dict__", ())
+    if not is_own and isinstance(given, FunctionType):
+        return Fact(lambda: _method(alive(), name), CLASS, text, False, alive)
+    if is_own or isinstance(given, (*PLAIN, tuple, *CONTAINERS, MemberDescriptorType)):
 
-    def __hash__(self) -> int:
-        return id(self.value)
+        def read() -> Any:
+            now = alive()
+            return before if now is None else parts(getattr(now, name, None))
+
+        return Fact(read, before, text, False, alive)
+    return None
 
 
-def _has_containers(value: Any) -> bool:
-    """Can it change without an assignment to the attribute?"""
-    if isinstance(value, tuple):
-        return any(map(_has_containers, value))
-    return isinstance(value, (list, dict, set))
-
-
-def _comparable(value: Any) -> Any:
-    """An attribute in a form to compare: numbers and text by value, all else by identity."""
-    if isinstance(value, (tuple, list)):
-        return tuple(map(_comparable, value))
-    if isinstance(value, dict):
-        return tuple((_comparable(k), _comparable(v)) for k, v in value.items())
-    if isinstance(value, (set, frozenset)):
-        return frozenset(map(_comparable, value))
-    return value if isinstance(value, PLAIN) else _Same(value)
+def _method(owner: Any, name: str) -> str:
+    return "its own" if name in getattr(owner, "__dict__", ()) else CLASS

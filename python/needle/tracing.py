@@ -10,7 +10,7 @@
 | an operator's `compute` | `compute`, which may run it as Python in the middle of a program |
 | random numbers, `ndarray/random.py` | `drawing_from`, `place_of_draw`, `host_numbers`, `seeding` |
 | errors of indices, `ndarray/index/errors.py` | `count_calls`, `note_words` |
-| Python values that a program depends on, `facts.py` | `facts`, `undos` |
+| Python values that a program depends on, `facts.py` | `facts`, `undos`, `meet` |
 
 The first four ask in the native core (`native/python/objects/tracing.cc`, `nodes.cc`). Other
 threads have slots of their own: nothing changes for them.
@@ -37,6 +37,9 @@ class Tracer(Protocol):
     facts: Facts  # the Python values that the function has read
     undos: list[Callable[[], None]]  # what undoes its changes of Python state, if the call fails
     trace: object  # the identity of the trace
+
+    def meet(self, value: Any) -> None:
+        """The function has got hold of a Python object."""
 
     def kernels(self, device: BackendDevice, real: Any) -> Any:
         """The kernels of a device, which record; `real` are those that compute."""

@@ -159,6 +159,58 @@ def test_what_a_function_assigns_itself_is_its_own_affair():
     assert count == 7 and f.cache_info().misses == 1
 
 
+def test_what_a_function_adds_to_and_uses_is_right_in_every_call():
+    count, size = 0, 0
+
+    @ndl.jit
+    def f(x):
+        nonlocal count
+        count += 1
+        return x * count
+
+    @ndl.jit
+    def g(x):
+        nonlocal size
+        size = x.shape[0]
+        return x * size
+
+    assert [f(x).tolist()[0] for _ in range(3)] == [1.0, 2.0, 3.0]
+    assert [g(ndl.ones(n)).sum().item() for n in (2, 3, 2, 3)] == [4.0, 9.0, 4.0, 9.0]
+    assert g.cache_info().misses == 2
+
+
+def test_functions_that_the_function_makes_are_not_kept():
+    class Holder:
+        pass
+
+    @ndl.jit
+    def f(x):
+        h, holder = x * 2, Holder()
+        holder.parts, holder.double = [h], lambda: h * holder.parts[0]
+        return holder.double() + functools.partial(lambda: h)()
+
+    assert [f(x).tolist() for _ in range(3)] == [[6.0, 20.0]] * 3
+    assert f.cache_info().misses == 1
+
+
+def helper(x):
+    return x * scale
+
+
+def test_functions_that_are_called_by_name():
+    global scale
+    cached, compiled = functools.lru_cache(helper), ndl.jit(helper)
+    functions = [
+        ndl.jit(lambda x: helper(x)),
+        ndl.jit(lambda x: cached.__wrapped__(x)),
+        ndl.jit(lambda x: compiled(x)),
+        ndl.jit(lambda x: functools.partial(helper, x)()),
+        ndl.jit(functools.partial(lambda f, x: f(x), helper)),
+    ]
+    for scale in (2.0, 3.0):
+        assert [f(x).tolist() for f in functions] == [[scale, 2 * scale]] * len(functions)
+
+
 def test_names_that_come_and_go():
     f = ndl.jit(lambda x: x * later if x.shape == (2,) else x)  # noqa: F821
     assert f(ndl.ones(3)).shape == (3,)

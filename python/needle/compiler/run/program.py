@@ -48,8 +48,8 @@ class Program:
         self.trace = trace
         self.used = 0  # the time of its last use, for cache.py
         self._facts_seen = -1  # `facts.changes` when its facts last held
-        self._names = trace.names if trace.names.names else None
-        self._untold = [fact for fact in trace.facts.values() if not fact.is_told]
+        self._names = trace.names if trace.names else None
+        self._told = [fact for fact in trace.facts.values() if fact.is_told]
         self.stages = {"traced": verified(trace.graph)}
         self.panels: dict[FlatValue, Operand] = {}
         for name, a_pass in (PASSES if fused else UNFUSED).items():
@@ -83,11 +83,9 @@ class Program:
             return False
         if facts.changes != self._facts_seen:
             seen = facts.changes
-            if not facts.hold(trace.facts.values()):
+            if not facts.hold(self._told):
                 return False
             self._facts_seen = seen
-        elif self._untold and not facts.hold(self._untold):
-            return False
         for tensor, had_grad in trace.grad_reads:
             if (grad_of(tensor) is not None) != had_grad:
                 return False
@@ -106,7 +104,7 @@ class Program:
         """The first assumption that does not hold any more, in words."""
         if self.trace.escaped:
             return "a tensor that it made is still used outside"
-        found = self.binding.known.difference() or facts.difference(self.trace.facts)
+        found = self.binding.known.difference() or facts.difference(self._told)
         found = found or self.trace.names.difference()
         return found or "tensors from outside, their gradients or random generators have changed"
 

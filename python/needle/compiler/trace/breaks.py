@@ -16,6 +16,7 @@ from ...ndarray.array import NDArray, compact_view, full
 from ...system.user_code import user_place
 from ...tracing import tracing
 from ..errors import TraceError
+from ..guards.generators import rewind
 from ..ir.graph import Node, whole
 from .record import Handle, Recording
 
@@ -72,12 +73,13 @@ def compute(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> Any:
     elements is a break."""
     if type(op).__module__.split(".")[0] == "needle":
         return op.compute(*arrays)
-    calls = len(recording.graph.nodes)
+    calls, states = len(recording.graph.nodes), recording.reached.generators.states()
     try:
         return op.compute(*arrays)
     except TraceError:
         del recording.graph.nodes[calls:]
     made = _recorded(recording, op, arrays)
+    rewind(states)  # each run draws for itself
     return made[0] if len(made) == 1 else tuple(made)
 
 

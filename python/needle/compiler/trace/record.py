@@ -94,6 +94,7 @@ class Recording:
         self.graph = Graph()  # where calls are added: the whole program, or the body of a loop
         self.root = self.graph  # the whole program
         self.tracked: Any = None  # a state.Tracked: what happens to tensors from outside
+        self.reached: Any = None  # a guards.Reached: Python objects that the function reads
         # While the body of a loop or a branch of `cond` runs (bodies.py): the number of its first
         # value, and its writes to memory from outside of it, with what that memory held before.
         self.is_in_body = False

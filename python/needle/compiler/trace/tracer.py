@@ -27,6 +27,8 @@ from ...ndarray.layout import Shape
 from ...ndarray.versions import meets_any
 from ...tree import map_leaves
 from ..errors import TraceError
+from ..guards.attributes import Reached
+from ..guards.generators import no_entropy
 from ..guards.globals import Names
 from ..ir.graph import INPUT, FlatValue, Graph, Operand, whole
 from . import breaks
@@ -133,8 +135,12 @@ class Tracer(Recording):
         super().__init__()
         self.tracked = Tracked(self)
         self.facts: facts.Facts = {}
+        self.reached = Reached(self.facts)
         self.undos: list[Callable[[], None]] = []
         self._recorders: dict[str, Recorder] = {}  # by the name of the device
+
+    def meet(self, value: Any) -> None:
+        self.reached.meet(value)
 
     def kernels(self, device: BackendDevice, real: Any) -> Recorder:
         """The kernels of a device, which record."""
@@ -176,12 +182,18 @@ def trace(
     are. When the function raises, every tensor and generator is as before.
     """
     tracer = Tracer()
-    tracked, undos = tracer.tracked, tracer.undos
+    tracked, undos, reached = tracer.tracked, tracer.undos, tracer.reached
     try:
-        with tracing.tracing(tracer), facts.noting():
+        with (
+            reached.noting(function, (args, kwargs)),
+            no_entropy(),
+            facts.noting(),
+            tracing.tracing(tracer),
+        ):
             traced = _run(function, args, kwargs, arguments, tracked)
     except BaseException:
         facts.undo(undos)
+        reached.generators.rewind()
         raise
     finally:
         for generator, position in tracer.generators.values():
@@ -190,9 +202,13 @@ def trace(
         tracked.restore()
     traced.facts = tracer.facts
     tracked.forget()
+    reached.forget()
     _add_escaped(traced, tracked)
+    traced.names = reached.names()
     if traced.escaped:  # else no tensor depends on this one call
         traced.undos = undos
+    elif traced.names.hold() and facts.hold(tracer.facts.values()):  # it may be used again
+        reached.generators.check()
     _check_apart(traced.states)
     traced.graph.results = [output.operand for output in traced.outputs]
     return traced
@@ -248,7 +264,7 @@ def _run(
         advances=[(g, g.position - start) for g, start in recording.generators.values()],
         default_generator=default_generator,
         escaped=False,
-        names=Names(function),
+        names=Names((), ()),
     )
 
 

@@ -3,8 +3,9 @@
     python benchmarks/steps.py [--only mlp] [--peers eager,whole,jax,needle] [--json] [--docs]
 
 Works and networks: `workloads.py`. Peers: `steps_torch.py` says which ways of PyTorch there are;
-`needle` is needle without jit, `float32` needle with jit and weights in float32; without --peers,
-each workload has those that BARS names.
+`needle` is needle without jit, `float32` needle with jit and weights in float32, `without lanes`
+needle with jit and without one of its mechanisms (`mechanisms.py`); without --peers, each workload
+has those that BARS names.
 
 Every library runs in a process of its own, which imports no other one: so first calls are from
 cold, and peak memory is its own. Before anything is timed, the losses of 20 steps from the same
@@ -70,6 +71,9 @@ def make_step(name: str, peer: str, threads: int, weights: str, dropout: bool) -
     work = WORKLOADS[name]()
     if peer == "float32":
         work, peer = work._replace(weights="float32"), "jit"
+    switched_off = peer.removeprefix("without ") if peer.startswith("without ") else ""
+    if switched_off:
+        peer = "jit"
     if peer == "jax":
         from steps_jax import jax_step
 
@@ -79,6 +83,10 @@ def make_step(name: str, peer: str, threads: int, weights: str, dropout: bool) -
 
         import needle as ndl
 
+        if switched_off:
+            from mechanisms import switch_off
+
+            switch_off(switched_off)
         ndl.set_num_threads(threads)
         ndl.manual_seed(0)
         model = needle_model(work, np.load(weights))
@@ -238,7 +246,7 @@ def line(row: dict[str, Any]) -> str:
     bar = row["bar"]
     mark = "" if bar is None else "ok" if row["speed"] >= bar else "below"
     return (
-        f"{row['work']:22}{row['peer']:12}{row['speed']:7.2f}{bar or math.nan:7.2f}  {mark:6}"
+        f"{row['work']:22}{row['peer']:20}{row['speed']:7.2f}{bar or math.nan:7.2f}  {mark:6}"
         f"{row['needle_ms']:10.2f}{row['peer_ms']:10.2f}{row['first_call_s']:9.2f}"
         f"{row['peer_first_call_s']:9.2f}{row['peak_mb']:8}{row['peer_peak_mb']:8}"
     )
@@ -304,9 +312,7 @@ def main() -> None:
     if unknown := set(options.only or ()) - set(BARS):
         parser.error(f"--only takes {', '.join(map(repr, BARS))}; got {', '.join(unknown)}")
     table = sys.stderr if options.json else sys.stdout
-    header = (
-        "work                  peer          speed    bar        needle, ms  peer, ms  first, s"
-    )
+    header = f"{'work':22}{'peer':20}  speed    bar        needle, ms  peer, ms  first, s"
     print(header + " (peer)  peak, MB (peer)", file=table)
     rows = []
     for work in options.only or BARS:

@@ -17,6 +17,8 @@ REQUIRED = [
     "needle/py.typed",
     "needle/data/digits.npz",
     "needle/data/README.md",
+    "needle/native/common/elements/elements.h",
+    "needle/native/common/elementwise.def",
     "needle_dl-*.dist-info/licenses/LICENSE",
 ]
 UNWANTED = ["tests/*", "native/*", "*.cc", "*__pycache__*", "*.a"]

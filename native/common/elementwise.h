@@ -6,15 +6,15 @@
 namespace needle {
 
 enum class UnaryOp : uint8_t {
-#define UNARY(name, kind, formula) name,
+#define UNARY(name, ...) name,
 #include "elementwise.def"
 };
 
 enum class BinaryOp : uint8_t {
-#define BINARY(name, kind, formula) name,
+#define BINARY(name, ...) name,
 #include "elementwise.def"
 };
 
-enum class ElementwiseKind : uint8_t { same, floating, predicate };
+enum class ElementwiseKind : uint8_t { same, number, integer, bits, floating, predicate };
 
 }  // namespace needle

@@ -10,7 +10,7 @@ namespace needle {
 
 enum class UnaryOp : uint8_t;  // one entry per line of common/elementwise.def
 enum class BinaryOp : uint8_t;
-enum class ReduceOp : uint8_t { sum, prod, max, min, any, all };
+enum class ReduceOp : uint8_t;  // of common/reduce.def
 enum class ArgOp : uint8_t { argmax, argmin };
 enum class ScanOp : uint8_t { cumsum, cumprod };
 enum class ScatterOp : uint8_t { set, add };

@@ -13,20 +13,24 @@ struct OpInfo {
 };
 
 constexpr OpInfo kUnaryInfo[] = {
-#define UNARY(name, kind, formula) {#name, ElementwiseKind::kind},
-#define BINARY(name, kind, formula)
+#define UNARY(name, kind, ...) {#name, ElementwiseKind::kind},
 #include "common/elementwise.def"
-#undef UNARY
-#undef BINARY
 };
 
 constexpr OpInfo kBinaryInfo[] = {
-#define UNARY(name, kind, formula)
-#define BINARY(name, kind, formula) {#name, ElementwiseKind::kind},
+#define BINARY(name, kind, ...) {#name, ElementwiseKind::kind},
 #include "common/elementwise.def"
-#undef UNARY
-#undef BINARY
 };
+
+constexpr const char* kKinds[] = {"same", "number", "integer", "bits", "floating", "predicate"};
+
+// The kind of each function, by name.
+template <size_t kCount>
+nb::dict kinds_of(const OpInfo (&functions)[kCount]) {
+  nb::dict kinds;
+  for (const OpInfo& info : functions) kinds[info.name] = kKinds[static_cast<int>(info.kind)];
+  return kinds;
+}
 
 const NameTable& unary_names() {
   static const NameTable* const table = [] {
@@ -275,6 +279,8 @@ nb::object new_where(nb::handle cond, nb::handle a, nb::handle b) {
 
 void bind_elementwise(nb::module_& m) {
   using nb::arg;
+  m.attr("UNARY") = kinds_of(kUnaryInfo);
+  m.attr("BINARY") = kinds_of(kBinaryInfo);
   m.def("fill", fill, arg("out"), arg("value"));
   m.def("copy", copy, arg("out"), arg("a"));
   m.def("unary", unary, arg("name"), arg("out"), arg("a"));

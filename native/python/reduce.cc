@@ -3,14 +3,18 @@
 #include <utility>
 
 #include "bindings.h"
+#include "common/reduce.h"
 
 namespace needle {
 namespace {
 
 const NameTable& reduce_names() {
-  static const NameTable names =
-      NameTable("reduce").add("sum").add("prod").add("max").add("min").add("any").add("all");
-  return names;
+  static const NameTable* const table = [] {
+    auto* names = new NameTable("reduce");
+    for (const ReduceInfo& info : kReduceInfo) names->add(info.name);
+    return names;
+  }();
+  return *table;
 }
 
 void reduce(nb::handle name, nb::handle out, nb::handle a) {
@@ -25,11 +29,11 @@ void reduce(nb::handle name, nb::handle out, nb::handle a) {
     raise_value({"reduce", "out"}, "shape %s is not %s with reduced axes of size 1",
                 shape_text(to).c_str(), shape_text(from).c_str());
   }
-  const bool is_extremum = op == ReduceOp::max || op == ReduceOp::min;
-  if (is_extremum) require_dtype(to.dtype, from.dtype, {"reduce", "out"});
-  const bool is_test = op == ReduceOp::any || op == ReduceOp::all;
-  if (is_test) require_dtype(to.dtype, DType::b8, {"reduce", "out"});
-  if (is_extremum && from.size() == 0 && to.size() > 0) {
+  const bool is_extreme = kind_of(op) == ReduceKind::extreme;
+  if (is_extreme) require_dtype(to.dtype, from.dtype, {"reduce", "out"});
+  const bool is_truth = kind_of(op) == ReduceKind::truth;
+  if (is_truth) require_dtype(to.dtype, DType::b8, {"reduce", "out"});
+  if (is_extreme && from.size() == 0 && to.size() > 0) {
     raise_value({"reduce", "a"}, "no maximum or minimum of zero elements, shape %s",
                 shape_text(from).c_str());
   }
@@ -63,7 +67,7 @@ nb::object new_reduce(nb::handle name, nb::handle a, nb::handle axes, bool keepd
   const Operand source = read_operand(a, {"reduce", "a"});
   const View& from = source.view;
   bool reduced[kMaxDims];
-  if (op == ReduceOp::any || op == ReduceOp::all || from.ndim == 0 || from.size() == 0 ||
+  if (kind_of(op) == ReduceKind::truth || from.ndim == 0 || from.size() == 0 ||
       !mark_axes(axes, from.ndim, reduced)) {
     return nb::none();
   }
@@ -148,6 +152,12 @@ void mix(nb::handle out, nb::handle a, nb::handle starts, nb::handle places, nb:
 
 void bind_reductions(nb::module_& m) {
   using nb::arg;
+  constexpr const char* kKinds[] = {"total", "extreme", "truth"};
+  nb::dict table;
+  for (const ReduceInfo& info : kReduceInfo) {
+    table[info.name] = nb::make_tuple(kKinds[static_cast<int>(info.kind)], info.nothing);
+  }
+  m.attr("REDUCE") = table;
   m.def("reduce", reduce, arg("name"), arg("out"), arg("a"));
   m.def("new_reduce", new_reduce, arg("name"), arg("a"), arg("axes").none(), arg("keepdims"),
         "Over some axes of a floating array of this device, in a new array; None where there is "

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/elementwise.h"
+#include "common/reduce.h"
 #include "core/isa.h"
 #include "numbers.h"
 #include "selftest.h"

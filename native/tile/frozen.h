@@ -11,6 +11,7 @@
 
 #include "common/elementwise.h"
 #include "common/kernels.h"
+#include "common/reduce.h"
 #include "program.h"
 
 namespace needle {
@@ -65,11 +66,11 @@ constexpr Line column_sum(int x) { return line(Opcode::column_sum, 0, kOfArgumen
 constexpr DType result_of(ElementwiseKind kind) {
   return kind == ElementwiseKind::predicate ? b8 : kOfArguments;
 }
-#define UNARY(name, kind, formula)                                                  \
+#define UNARY(name, kind, ...)                                                      \
   constexpr Line name(int x) {                                                      \
     return line(Opcode::unary, UnaryOp::name, result_of(ElementwiseKind::kind), x); \
   }
-#define BINARY(name, kind, formula)                                                      \
+#define BINARY(name, kind, ...)                                                          \
   constexpr Line name(int x, int y) {                                                    \
     return line(Opcode::binary, BinaryOp::name, result_of(ElementwiseKind::kind), x, y); \
   }

@@ -7,6 +7,7 @@
 
 #include "common/elementwise.h"
 #include "common/kernels.h"
+#include "common/reduce.h"
 #include "frozen.h"
 
 namespace needle {
@@ -29,19 +30,18 @@ struct Function {
 };
 
 constexpr Function kFunctions[] = {
-#define UNARY(name, kind, formula) \
+#define UNARY(name, kind, ...) \
   {#name, Opcode::unary, static_cast<uint8_t>(UnaryOp::name), 1, ElementwiseKind::kind},
-#define BINARY(name, kind, formula) \
+#define BINARY(name, kind, ...) \
   {#name, Opcode::binary, static_cast<uint8_t>(BinaryOp::name), 2, ElementwiseKind::kind},
 #include "common/elementwise.def"
+#define REDUCTION(name, ...) \
+  {"row_" #name, Opcode::row_reduce, static_cast<uint8_t>(ReduceOp::name), 1},
+#include "common/reduce.def"
     {"load", Opcode::load, 0, 0},
     {"constant", Opcode::constant, 0, 0},
     {"where", Opcode::select, 0, 3},
     {"cast", Opcode::cast, 0, 1},
-    {"row_sum", Opcode::row_reduce, static_cast<uint8_t>(ReduceOp::sum), 1},
-    {"row_prod", Opcode::row_reduce, static_cast<uint8_t>(ReduceOp::prod), 1},
-    {"row_max", Opcode::row_reduce, static_cast<uint8_t>(ReduceOp::max), 1},
-    {"row_min", Opcode::row_reduce, static_cast<uint8_t>(ReduceOp::min), 1},
     {"gather", Opcode::gather, 0, 2},
     {"add_at", Opcode::add_at, 0, 3},
     {"column_sum", Opcode::column_sum, 0, 1},
@@ -264,9 +264,12 @@ class Decoder {
   void check_reduction(Instruction& i, ValueKind result) {
     require_type(arg(i, 0), i.type);
     if (arg(i, 0).kind != ValueKind::full) refuse("expected a full value");
-    const bool is_extreme =
-        i.opcode == Opcode::gather ||
-        (i.opcode == Opcode::row_reduce && i.function >= static_cast<uint8_t>(ReduceOp::max));
+    bool is_extreme = i.opcode == Opcode::gather;
+    if (i.opcode == Opcode::row_reduce) {
+      const ReduceKind kind = kind_of(static_cast<ReduceOp>(i.function));
+      if (kind == ReduceKind::truth) refuse("rows have no reduction to bool");
+      is_extreme = kind == ReduceKind::extreme;
+    }
     if (i.type == ComputeType::b8 && !is_extreme) refuse("sums of bool are not defined");
     i.kind = result;
   }

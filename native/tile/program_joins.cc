@@ -1,6 +1,7 @@
 // What is changed in a decoded program before it is scheduled: fewer passes over its tiles.
 #include "common/elementwise.h"
 #include "common/kernels.h"
+#include "common/reduce.h"
 #include "program.h"
 
 namespace needle {

@@ -19,7 +19,8 @@ import numpy as np
 
 from needle import _native
 from needle.backend import reference
-from needle.backend.reference import BINARY, CELLS, REDUCE, UNARY
+from needle.backend.protocol import BINARY, REDUCE, UNARY
+from needle.backend.reference import CELLS
 from needle.dtype import DTYPES, float32
 from needle.tile import program
 

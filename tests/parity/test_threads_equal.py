@@ -5,11 +5,11 @@ import pytest
 
 import needle as ndl
 from needle import _native
-from needle.backend.reference import BINARY, REDUCE, UNARY
+from needle.backend.protocol import BINARY, REDUCE, UNARY, takes
 from needle.dtype import DTYPES, bfloat16, bool_, float16, float32, float64, int8, int32, int64
 
 from .operands import Spec, blank, contiguous, mild, sliced, transposed, whole_memory
-from .test_parity import binary_supports, result_dtype, unary_supports
+from .test_parity import result_dtype
 
 LARGE = (3, 70_001)  # more than two blocks of work, of odd length
 
@@ -36,7 +36,7 @@ def assert_equal_for_all_threads(call, out, *inputs):
 @pytest.mark.parametrize("layout", [contiguous, transposed, sliced])
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name, layout):
-    dtype = float32 if unary_supports(name, float32) else int32
+    dtype = float32 if takes(name, float32) else int32
     spec = Spec(mild(dtype, LARGE), dtype, layout)
     assert_equal_for_all_threads(
         lambda out, a: _native.unary(name, out, a), blank(LARGE, result_dtype(name, dtype)), spec
@@ -45,7 +45,7 @@ def test_unary(name, layout):
 
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(name):
-    dtype = float32 if binary_supports(name, float32) else int32
+    dtype = float32 if takes(name, float32) else int32
     inputs = (Spec(mild(dtype, LARGE, s), dtype) for s in (1, 2))
     assert_equal_for_all_threads(
         lambda out, a, b: _native.binary(name, out, a, b),

@@ -1,5 +1,6 @@
 // Runs tile programs over strided operands: copy, unary, binary, where. An operand whose block
 // already is a tile (contiguous, of the compute type) is used where it lies.
+#include "common/elementwise.h"
 #include "blocks.h"
 #include "kernels/entries.h"
 #include "kernels/stream.h"
@@ -128,7 +129,7 @@ void run(const SingleOp& program, Walk& walk) {
 // A program whose inputs have one compute type; `result` is the type of the operation's tile.
 SingleOp make_program(const OpRow& row, ComputeType inputs, const View* const* operands,
                       const Walk& walk) {
-  const ComputeType result = row.kind == ElementwiseKind::predicate ? ComputeType::b8 : inputs;
+  const ComputeType result = row.is_predicate ? ComputeType::b8 : inputs;
   const DType out = operands[0]->dtype;
   SingleOp program;
   program.op = row.of[static_cast<int>(inputs)];

@@ -2,8 +2,9 @@
 // 2011). A word depends on the seed and its position only, so any piece can be computed alone.
 #include "core/parallel.h"
 #include "kernels/entries.h"
-#include "kernels/math/math.h"
+#include "kernels/math/elements.h"
 #include "kernels/simd/convert.h"
+#include "kernels/simd/vec.h"
 #include "kernels/tile/tile.h"
 
 #if defined(__SSE2__)
@@ -103,7 +104,7 @@ NEEDLE_INLINE T uniform(const uint32_t* word) {
   }
   const float x = static_cast<float>(static_cast<int32_t>(word[0] >> 8)) * kTwoToMinus24;
   if constexpr (is_same<T, bf16_t>) {
-    return {static_cast<uint16_t>(bits_of(x) >> 16)};
+    return {static_cast<uint16_t>(bits_f32(x) >> 16)};
   } else if constexpr (is_same<T, f16_t>) {
     const f16_t nearest = narrow<f16_t>(x);
     return {static_cast<uint16_t>(nearest.bits - (widen(nearest) > x ? 1 : 0))};
@@ -137,11 +138,10 @@ NEEDLE_INLINE void normals(T* out, int64_t n, const uint32_t* words) {
   for (int64_t i = 0; i < n; ++i) {
     const double u1 = first_uniform(words + 2 * i), u2 = second_uniform(words + 2 * i);
     const double x = kTwoPi * (0.25 - __builtin_fabs(u2 - 0.5)), z = x * x;
-    const double sine =
-        x + x * z *
-                polynomial(z, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800,
+    const double p = POLY7(f64, z, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800,
                            1.0 / 6227020800.0, -1.0 / 1307674368000.0);
-    const float y = static_cast<float>(-sine * __builtin_sqrt(-2 * kLn2 * log2_in_double(u1)));
+    const double sine = x + x * z * p;
+    const float y = static_cast<float>(-sine * __builtin_sqrt(-2 * kLn2 * log2_in_f64(u1)));
     out[i] = cast<T>(y);
   }
 }

@@ -1,12 +1,12 @@
 // exp, tanh and sigmoid of vectors, for kernels that compute them between products.
 //
 // They use fused multiply-adds, and results below the smallest normal number may be 0: at most 2.5
-// ulp from the true value. The elementwise functions of the same names, in scalar.h, hold for every
-// argument and give the same bits on every instruction set.
+// ulp from the true value. The elementwise functions of the same names hold for every argument and
+// give the same bits on every instruction set.
 #pragma once
 
+#include "elements.h"
 #include "kernels/simd/vec.h"
-#include "scalar.h"
 
 namespace needle::NEEDLE_ISA {
 namespace {
@@ -21,18 +21,16 @@ constexpr float kExpIsZero = -88.0f, kExpIsInfinite = 88.8f;  // n = -127 and 12
 
 NEEDLE_INLINE ExpParts exp_parts(Vec<float> x) {
   typedef int32_t Ints __attribute__((vector_size(kVecBytes)));
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-  const Vec<float> shifted = multiply_add(x, splat(1.44269504f), splat(kRound));
-  const Vec<float> n = shifted - kRound;
-  Vec<float> r = multiply_add(n, splat(-0.693359375f), x);  // ln(2) in two parts
-  r = multiply_add(n, splat(2.12194440e-4f), r);
-  // (e^r - 1 - r) / r^2, off by at most 0.06 ulp of e^r
-  Vec<float> p = splat(1.38145383e-3f);
-  p = multiply_add(p, r, splat(8.36874545e-3f));
-  p = multiply_add(p, r, splat(4.1668389e-2f));
-  p = multiply_add(p, r, splat(1.66665211e-1f));
-  p = multiply_add(p, r, splat(4.9999994e-1f));
-  constexpr int32_t kBias = 127 - __builtin_bit_cast(int32_t, kRound);
+  const Vec<float> shifted = multiply_add(x, splat(LOG2_E_F32), splat(ROUND_F32));
+  const Vec<float> n = shifted - ROUND_F32;
+  Vec<float> r = multiply_add(n, splat(-LN2_HIGH_F32), x);
+  r = multiply_add(n, splat(-LN2_LOW_F32), r);
+  Vec<float> p = splat(EXP_6_F32);  // (e^r - 1 - r) / r^2
+  p = multiply_add(p, r, splat(EXP_5_F32));
+  p = multiply_add(p, r, splat(EXP_4_F32));
+  p = multiply_add(p, r, splat(EXP_3_F32));
+  p = multiply_add(p, r, splat(EXP_2_F32));
+  constexpr int32_t kBias = 127 - __builtin_bit_cast(int32_t, ROUND_F32);
   const Ints bits = (reinterpret_cast<Ints>(shifted) + kBias) << 23;
   return {reinterpret_cast<Vec<float>>(bits), multiply_add(p, r * r, r)};
 }
@@ -59,20 +57,24 @@ NEEDLE_INLINE Vec<float> tanh(Vec<float> x) {
   return reinterpret_cast<Vec<float>>(reinterpret_cast<Ints>(m / (-2.0f - m)) ^ sign);
 }
 
-// float64: one element at a time, by the scalar functions.
+// Of numbers, in the words of kernels for both types.
+NEEDLE_INLINE float log(float x) { return log_f32(x); }
+NEEDLE_INLINE double log(double x) { return log_f64(x); }
+
+// float64: one element at a time.
 template <class F>
 NEEDLE_INLINE Vec<double> each_of(Vec<double> x, const F& function) {
   for (int i = 0; i < kLanes<double>; ++i) x[i] = function(x[i]);
   return x;
 }
 NEEDLE_INLINE Vec<double> exp_below_0(Vec<double> x) {
-  return each_of(x, [](double y) { return exp(y); });
+  return each_of(x, [](double y) { return exp_f64(y); });
 }
 NEEDLE_INLINE Vec<double> sigmoid(Vec<double> x) {
-  return each_of(x, [](double y) { return sigmoid(y); });
+  return each_of(x, [](double y) { return sigmoid_f64(y); });
 }
 NEEDLE_INLINE Vec<double> tanh(Vec<double> x) {
-  return each_of(x, [](double y) { return tanh(y); });
+  return each_of(x, [](double y) { return tanh_f64(y); });
 }
 
 }  // namespace

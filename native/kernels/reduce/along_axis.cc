@@ -2,7 +2,7 @@
 
 #include "kernels/entries.h"
 #include "reduce_axes.h"
-#include "reduce_ops.h"
+#include "reductions.h"
 
 namespace needle::NEEDLE_ISA {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "kernels/entries.h"
 #include "reduce_axes.h"
-#include "reduce_ops.h"
+#include "reductions.h"
 
 namespace needle::NEEDLE_ISA {
 namespace {
@@ -210,15 +210,16 @@ void reduce_truth(const View& out, const View& a) {
   reduce_as<Op, uint8_t, bool_t, bool_t>(out, a);
 }
 
-// sum and prod: a is cast to out's type. Products of floats are taken in double, where they
-// neither overflow nor underflow half-way.
+// a is cast to out's type. All but sums of floats are taken in double, where products neither
+// overflow nor underflow half-way.
 template <class Op>
-void accumulate(const View& out, const View& a) {
+void reduce_total(const View& out, const View& a) {
   with_dtype(out.dtype, [&](auto tag) {
     using Out = typename decltype(tag)::type;
     if constexpr (is_same<Out, bool_t>) {
-      is_same<Op, Sum> ? reduce_truth<Max>(out, a) : reduce_truth<Min>(out, a);
-    } else if constexpr (is_same<Op, Prod> && is_floating<Compute<Out>>) {
+      using Truth = std::conditional_t<is_same<Op, Prod>, Min, Op>;
+      reduce_truth<std::conditional_t<is_same<Op, Sum>, Max, Truth>>(out, a);
+    } else if constexpr (!is_same<Op, Sum> && is_floating<Compute<Out>>) {
       reduce_as<Op, double, double, Out>(out, a);
     } else {
       reduce_as<Op, Wrapping<Compute<Out>>, Compute<Out>, Out>(out, a);
@@ -227,7 +228,7 @@ void accumulate(const View& out, const View& a) {
 }
 
 template <class Op>
-void find_extreme(const View& out, const View& a) {
+void reduce_extreme(const View& out, const View& a) {
   with_dtype(a.dtype, [&](auto tag) {
     using Out = typename decltype(tag)::type;
     if constexpr (is_same<Out, bool_t>) {
@@ -242,12 +243,9 @@ void find_extreme(const View& out, const View& a) {
 
 void reduce(ReduceOp op, const View& out, const View& a) {
   switch (op) {
-    case ReduceOp::sum: return accumulate<Sum>(out, a);
-    case ReduceOp::prod: return accumulate<Prod>(out, a);
-    case ReduceOp::max: return find_extreme<Max>(out, a);
-    case ReduceOp::min: return find_extreme<Min>(out, a);
-    case ReduceOp::any: return reduce_truth<Max>(out, a);
-    case ReduceOp::all: return reduce_truth<Min>(out, a);
+#define REDUCTION(name, kind, ...) \
+  case ReduceOp::name: return reduce_##kind<ReductionOf<ReduceOp::name>>(out, a);
+#include "common/reduce.def"
   }
 }
 

@@ -1,5 +1,5 @@
-// The operations that reductions are made of, on scalars and SIMD vectors alike, and the reduction
-// of one contiguous block.
+// The operations that reductions are made of, on scalars and SIMD vectors alike (others are in
+// reductions.h), and the reduction of one contiguous block.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 namespace needle::NEEDLE_ISA {
 namespace {
 
-// Sum and Prod of integers run on unsigned types, so they wrap. In every operation, Total is the
-// type in which the results of blocks are combined.
+// Sums of integers run on unsigned types, so they wrap. In every operation, Total is the type in
+// which the results of blocks are combined.
 struct Sum {
   template <class T>
   using Total = std::conditional_t<is_floating<T>, double, T>;
@@ -25,19 +25,6 @@ struct Sum {
   template <class T>
   NEEDLE_INLINE static T apply(T a, T b) {
     return static_cast<T>(a + b);
-  }
-};
-
-struct Prod {
-  template <class T>
-  using Total = T;
-  template <class T>
-  static constexpr T identity() {
-    return 1;
-  }
-  template <class T>
-  NEEDLE_INLINE static T apply(T a, T b) {
-    return static_cast<T>(a * b);
   }
 };
 

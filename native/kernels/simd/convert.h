@@ -11,6 +11,7 @@
 
 #include "common/dtype.h"
 #include "inline.h"
+#include "kernels/math/numbers.h"
 
 namespace needle::NEEDLE_ISA {
 namespace {
@@ -22,12 +23,9 @@ constexpr bool is_floating = is_same<T, float> || is_same<T, double>;
 template <class T>
 constexpr bool is_half = is_same<T, f16_t> || is_same<T, bf16_t>;
 
-NEEDLE_INLINE uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
-NEEDLE_INLINE float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+// Half types.
 
-// Half types. Written with selects instead of branches, so that loops over them vectorise.
-
-NEEDLE_INLINE float widen(bf16_t x) { return float_of(static_cast<uint32_t>(x.bits) << 16); }
+NEEDLE_INLINE float widen(bf16_t x) { return f32_of_bf16(x.bits); }
 
 NEEDLE_INLINE float widen(f16_t x) {
 #if defined(__F16C__)
@@ -35,14 +33,7 @@ NEEDLE_INLINE float widen(f16_t x) {
 #elif defined(__aarch64__)
   return static_cast<float>(__builtin_bit_cast(__fp16, x.bits));
 #else
-  const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000) << 16;
-  const uint32_t magnitude = static_cast<uint32_t>(x.bits & 0x7fff) << 13;
-  const uint32_t exponent = magnitude & 0x0f800000;
-  const uint32_t normal = magnitude + (112u << 23);   // rebias 15 to 127
-  const uint32_t special = magnitude + (224u << 23);  // infinity and NaN
-  const float subnormal = float_of(normal + (1u << 23)) - float_of(113u << 23);
-  const uint32_t finite = exponent == 0 ? bits_of(subnormal) : normal;
-  return float_of(sign | (exponent == 0x0f800000 ? special : finite));
+  return f32_of_f16(x.bits);
 #endif
 }
 
@@ -51,10 +42,7 @@ Half narrow(float x);
 
 template <>
 NEEDLE_INLINE bf16_t narrow<bf16_t>(float x) {
-  const uint32_t bits = bits_of(x);
-  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  const uint32_t nan = (bits >> 16) | 0x7fc0;
-  return {static_cast<uint16_t>(x == x ? rounded : nan)};
+  return {bf16_of_f32(x)};
 }
 
 template <>
@@ -64,34 +52,17 @@ NEEDLE_INLINE f16_t narrow<f16_t>(float x) {
 #elif defined(__aarch64__)
   return {__builtin_bit_cast(uint16_t, static_cast<__fp16>(x))};
 #else
-  const uint32_t sign = bits_of(x) & 0x80000000;
-  const uint32_t magnitude = bits_of(x) ^ sign;
-  // Adding 0.5 leaves a subnormal half, rounded, in the lowest bits.
-  const uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
-  const uint32_t normal = (magnitude - (112u << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-  const uint32_t finite = magnitude < (113u << 23) ? subnormal : normal;
-  const uint32_t nan = 0x7e00 | ((magnitude >> 13) & 0x3ff);
-  const uint32_t special = magnitude > 0x7f800000 ? nan : 0x7c00;
-  const uint32_t half = magnitude >= (143u << 23) ? special : finite;
-  return {static_cast<uint16_t>(half | (sign >> 16))};
+  return {f16_of_f32(x)};
 #endif
 }
 
-// double to float with the last bit set when inexact ("round to odd"): rounding the result to a
-// half is then the same as rounding the double once.
-NEEDLE_INLINE float round_to_odd(double x) {
-  const float nearest = static_cast<float>(x);
-  const double back = static_cast<double>(nearest);
-  const bool away = __builtin_fabs(back) > __builtin_fabs(x);
-  const uint32_t odd = (bits_of(nearest) - (away ? 1 : 0)) | 1;
-  return back == x || x != x ? nearest : float_of(odd);
-}
-
-// Floats outside Int's range, and NaN, become its lowest value before the conversion.
-template <class Int, class Float>
-NEEDLE_INLINE Int truncate(Float x) {
-  constexpr Float limit = static_cast<Float>(uint64_t{1} << (8 * sizeof(Int) - 1));
-  return static_cast<Int>((x >= -limit) & (x < limit) ? x : -limit);
+template <class To, class From>
+NEEDLE_INLINE To truncate(From x) {
+  if constexpr (is_same<From, float>) {
+    return sizeof(To) == 8 ? static_cast<To>(i64_of_f32(x)) : static_cast<To>(i32_of_f32(x));
+  } else {
+    return sizeof(To) == 8 ? static_cast<To>(i64_of_f64(x)) : static_cast<To>(i32_of_f64(x));
+  }
 }
 
 template <class To, class From>
@@ -105,15 +76,11 @@ NEEDLE_INLINE To cast(From x) {
   } else if constexpr (is_same<To, bool_t>) {
     return {static_cast<uint8_t>(x != 0)};
   } else if constexpr (is_same<To, f16_t> && is_same<From, double>) {
-    return narrow<f16_t>(round_to_odd(x));
+    return narrow<f16_t>(round_to_odd_f32(x));
   } else if constexpr (is_half<To>) {
     return narrow<To>(static_cast<float>(x));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    if constexpr (sizeof(To) == 8) {
-      return truncate<int64_t>(x);
-    } else {
-      return static_cast<To>(truncate<int32_t>(x));  // narrow types wrap around
-    }
+    return truncate<To>(x);  // narrow types wrap around
   } else {
     return static_cast<To>(x);
   }

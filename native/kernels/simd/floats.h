@@ -1,8 +1,9 @@
-// A vector of float32 that reads like one: the functions of math.h take either. What a number
-// decides with ?:, a vector decides lane by lane with choose().
+// A vector of float32 that reads like one: the functions of common/elements/float.h take either.
+// What a number decides with ?:, a vector decides lane by lane with choose().
 #pragma once
 
 #include "convert.h"
+#include "kernels/math/elements.h"
 #include "vec.h"
 
 namespace needle::NEEDLE_ISA {
@@ -42,34 +43,32 @@ NEEDLE_INLINE Ints operator!=(Floats x, Floats y) { return x.lanes != y.lanes; }
 NEEDLE_INLINE Floats choose(Ints condition, Floats x, Floats y) {
   return condition ? x.lanes : y.lanes;
 }
-template <class T>
-NEEDLE_INLINE T choose(bool condition, T x, std::type_identity_t<T> y) {
-  return condition ? x : y;
+
+// What float.h is written with.
+
+NEEDLE_INLINE Bits bits_f32(Floats x) { return reinterpret_cast<Bits>(x.lanes); }
+NEEDLE_INLINE Floats of_bits_f32(Bits bits) { return reinterpret_cast<Vec<float>>(bits); }
+NEEDLE_INLINE Floats of_int_f32(Ints n) { return __builtin_convertvector(n, Vec<float>); }
+
+NEEDLE_INLINE Floats fma_f32(Floats x, Floats y, Floats z) {
+  if constexpr (kFusesVectors) return multiply_add(x.lanes, y.lanes, z.lanes);
+  for (int i = 0; i < kLanes<float>; ++i) z.lanes[i] = fma_f32(x.lanes[i], y.lanes[i], z.lanes[i]);
+  return z;
 }
 
-// NaN stays NaN.
-NEEDLE_INLINE float at_most(float x, float limit) { return x > limit ? limit : x; }
-NEEDLE_INLINE float at_least(float x, float limit) { return x < limit ? limit : x; }
-NEEDLE_INLINE Floats at_most(Floats x, float limit) { return smaller_of(splat(limit), x.lanes); }
-NEEDLE_INLINE Floats at_least(Floats x, float limit) { return larger_of(splat(limit), x.lanes); }
-
-NEEDLE_INLINE Bits bits_of(Floats x) { return reinterpret_cast<Bits>(x.lanes); }
-NEEDLE_INLINE Floats float_of(Bits bits) { return reinterpret_cast<Vec<float>>(bits); }
-NEEDLE_INLINE int32_t as_signed(uint32_t bits) { return static_cast<int32_t>(bits); }
-NEEDLE_INLINE Ints as_signed(Bits bits) { return reinterpret_cast<Ints>(bits); }
-NEEDLE_INLINE uint32_t as_bits(int32_t n) { return static_cast<uint32_t>(n); }
-NEEDLE_INLINE Bits as_bits(Ints n) { return reinterpret_cast<Bits>(n); }
-NEEDLE_INLINE float as_float(int32_t n) { return static_cast<float>(n); }
-NEEDLE_INLINE Floats as_float(Ints n) { return __builtin_convertvector(n, Vec<float>); }
-
-NEEDLE_INLINE float magnitude_of(float x) { return __builtin_fabsf(x); }
-NEEDLE_INLINE Floats magnitude_of(Floats x) { return float_of(bits_of(x) & 0x7fffffffu); }
-NEEDLE_INLINE float with_sign(float x, float sign) { return __builtin_copysignf(x, sign); }
-NEEDLE_INLINE Floats with_sign(Floats x, Floats sign) {
-  return float_of((bits_of(x) & 0x7fffffffu) | (bits_of(sign) & 0x80000000u));
+NEEDLE_INLINE Floats at_most_f32(Floats x, float limit) {
+  return smaller_of(splat(limit), x.lanes);
+}
+NEEDLE_INLINE Floats at_least_f32(Floats x, float limit) {
+  return larger_of(splat(limit), x.lanes);
 }
 
-NEEDLE_INLINE Floats sqrt(Floats x) {
+NEEDLE_INLINE Floats abs_f32(Floats x) { return of_bits_f32(bits_f32(x) & 0x7fffffffu); }
+NEEDLE_INLINE Floats copysign_f32(Floats x, Floats sign) {
+  return of_bits_f32((bits_f32(x) & 0x7fffffffu) | (bits_f32(sign) & 0x80000000u));
+}
+
+NEEDLE_INLINE Floats sqrt_f32(Floats x) {
   for (int i = 0; i < kLanes<float>; ++i) x.lanes[i] = __builtin_sqrtf(x.lanes[i]);
   return x;
 }
@@ -85,9 +84,9 @@ NEEDLE_INLINE Floats added_at(Floats x, int32_t lane, float more) {
 // Is the magnitude of any lane above the limit? NaN is not.
 NEEDLE_INLINE bool is_any_beyond(Floats x, float limit) {
 #if defined(__AVX512F__)
-  return _mm512_cmp_ps_mask(magnitude_of(x).lanes, splat(limit), _CMP_GT_OQ) != 0;
+  return _mm512_cmp_ps_mask(abs_f32(x).lanes, splat(limit), _CMP_GT_OQ) != 0;
 #else
-  const Ints found = magnitude_of(x) > limit;
+  const Ints found = abs_f32(x) > limit;
 #if defined(__AVX2__)
   return _mm256_movemask_ps(reinterpret_cast<__m256>(found)) != 0;
 #elif defined(__ARM_NEON)
@@ -98,6 +97,21 @@ NEEDLE_INLINE bool is_any_beyond(Floats x, float limit) {
   return any != 0;
 #endif
 #endif
+}
+
+NEEDLE_INLINE Floats exp_f32(Floats x);
+
+#define F Floats
+#define I Ints
+#define U Bits
+#define RARE [[gnu::noinline, gnu::cold]] inline
+#define EXP_OF_ANY exp_of_any_f32
+#include "common/elements/float.h"
+
+Floats exp_f32(Floats x) {
+  if (is_any_beyond(x, LARGEST_POWER)) [[unlikely]]
+    return exp_of_any_f32(x);
+  return exp_of_moderate_f32(x);
 }
 
 }  // namespace

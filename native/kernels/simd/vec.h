@@ -105,6 +105,13 @@ NEEDLE_INLINE __m512d multiply_add_low(__m512d a, __m512d b, __m512d c) {
 }
 #endif
 
+// c ? x : y, lane by lane.
+template <class C, class V>
+  requires requires(C c, V v) { c[0], v[0]; }
+NEEDLE_INLINE V choose(C condition, V x, V y) {
+  return condition ? x : y;
+}
+
 // a > b ? a : b and a < b ? a : b, of scalars and vectors: b where they do not compare.
 template <class V>
 NEEDLE_INLINE V larger_of(V a, V b) {

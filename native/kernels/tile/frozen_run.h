@@ -11,7 +11,7 @@
 #include "frozen_schedule.h"
 #include "kernels/elementwise/blocks.h"
 #include "kernels/math/formulas.h"
-#include "kernels/reduce/reduce_ops.h"
+#include "kernels/reduce/reductions.h"
 #include "kernels/stream.h"
 #include "tile.h"
 #include "tile/frozen.h"
@@ -303,20 +303,21 @@ class FrozenRows {
       } else if constexpr (i.opcode == Opcode::select) {
         set<n>(row, narrow<a>(row).byte != 0 ? narrow<b>(row) : narrow<c>(row));
       } else if constexpr (i.opcode == Opcode::unary) {
-        set<n>(row, result_of<n>(Formula<static_cast<UnaryOp>(i.function)>::apply(narrow<a>(row))));
+        constexpr auto op = static_cast<UnaryOp>(i.function);
+        set<n>(row, as_value<n>(Formula<op>::apply(held(narrow<a>(row)))));
       } else if constexpr (i.opcode == Opcode::binary) {
         constexpr auto op = static_cast<BinaryOp>(i.function);
-        set<n>(row, result_of<n>(Formula<op>::apply(narrow<a>(row), narrow<b>(row))));
+        set<n>(row, as_value<n>(Formula<op>::apply(held(narrow<a>(row)), held(narrow<b>(row)))));
       }
     }
   }
 
   template <int n, class T>
-  NEEDLE_INLINE static Type<n> result_of(T value) {
-    if constexpr (is_same<T, bool>)
-      return make_bool(value);
+  NEEDLE_INLINE static Type<n> as_value(T result) {
+    if constexpr (is_same<Type<n>, bool_t>)
+      return {static_cast<uint8_t>(result)};
     else
-      return value;
+      return static_cast<Type<n>>(result);
   }
 
   template <int n>
@@ -336,7 +337,7 @@ class FrozenRows {
   // Reductions ------------------------------------------------------------------------------------
 
   template <int n>
-  using Reduction = PickType<kCode[n].function, Sum, Prod, Max, Min>;  // as in ReduceOp
+  using Reduction = ReductionOf<static_cast<ReduceOp>(kCode[n].function)>;
   template <int n>
   using TotalOf = typename Reduction<n>::template Total<float>;
 

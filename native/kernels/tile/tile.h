@@ -4,7 +4,6 @@
 #pragma once
 
 #include "common/dtype.h"
-#include "common/elementwise.h"
 
 namespace needle::NEEDLE_ISA {
 
@@ -35,7 +34,7 @@ using CopyFn = void (*)(char* to, Steps to_steps, const char* from, Steps steps,
 
 struct OpRow {
   OpFn of[kNumComputeTypes];  // nullptr where the formula has no meaning
-  ElementwiseKind kind;
+  bool is_predicate;
 };
 struct PairRow {
   OpFn of[2];  // f32, f64
@@ -72,7 +71,7 @@ struct RowReduction {
 struct RowReductionRow {
   RowReduction of[kNumComputeTypes];
 };
-extern const RowReductionRow kRowReduce[4];  // by ReduceOp: sum, prod, max, min
+extern const RowReductionRow kRowReduce[];  // by ReduceOp; those of truth are empty
 
 // Column sums: rows, four at a time where there are as many in a tile, are added to sums of the
 // tile's type; flush adds those to the totals and clears them, often enough that float sums stay

@@ -5,58 +5,25 @@
 namespace needle::NEEDLE_ISA {
 namespace {
 
-NEEDLE_INLINE bool_t as_result(bool x, bool_t) { return make_bool(x); }
-
-template <class T>
-NEEDLE_INLINE T as_result(T x, T) {
-  return x;
-}
-
-// Functions whose formula for all floats costs more than one for moderate arguments: a tile takes
-// the quick one if it can. `rare` computes the others.
+// Functions that cost more for all arguments than for those up to kLimit: a tile takes the quick
+// one if it can.
 template <auto op, class T>
 struct Quick {};
 
-template <UnaryOp op>
-struct Periodic {  // large angles need more digits of pi than math.h has
-  static constexpr float kLimit = kLargestAngle;
-  NEEDLE_INLINE static float apply(float x) { return Formula<op>::apply(x); }
-  static float rare(float x) {
-    return static_cast<float>(Formula<op>::apply(static_cast<double>(x)));
-  }
-};
-template <>
-struct Quick<UnaryOp::sin, float> : Periodic<UnaryOp::sin> {};
-template <>
-struct Quick<UnaryOp::cos, float> : Periodic<UnaryOp::cos> {};
-template <>
-struct Quick<UnaryOp::tan, float> : Periodic<UnaryOp::tan> {};
-
-template <>
-struct Quick<UnaryOp::sin, double> {
-  static constexpr double kLimit = static_cast<double>(kLargestAngle);
-  NEEDLE_INLINE static double apply(double x) { return sin_of_moderate(x); }
-  static double rare(double x) { return sin(x); }
-};
-template <>
-struct Quick<UnaryOp::cos, double> {
-  static constexpr double kLimit = static_cast<double>(kLargestAngle);
-  NEEDLE_INLINE static double apply(double x) { return cos_of_moderate(x); }
-  static double rare(double x) { return cos(x); }
-};
-
-template <>
-struct Quick<UnaryOp::exp, float> {
-  static constexpr float kLimit = kLargestPower;
-  NEEDLE_INLINE static float apply(float x) { return exp_of_moderate(x); }
-  NEEDLE_INLINE static float rare(float x) { return exp(x); }
-};
-template <>
-struct Quick<UnaryOp::sigmoid, float> {
-  static constexpr float kLimit = kLargestPower;
-  NEEDLE_INLINE static float apply(float x) { return sigmoid_by(x, exp_of_moderate(-abs(x))); }
-  NEEDLE_INLINE static float rare(float x) { return sigmoid(x); }
-};
+#define QUICK(name, T, limit, formula)                    \
+  template <>                                             \
+  struct Quick<UnaryOp::name, T> {                        \
+    static constexpr T kLimit = limit;                    \
+    NEEDLE_INLINE static T apply(T x) { return formula; } \
+  };
+QUICK(exp, float, LARGEST_POWER, exp_of_moderate_f32(x))
+QUICK(sigmoid, float, LARGEST_POWER, sigmoid_by_f32(x, exp_of_moderate_f32(-abs_f32(x))))
+QUICK(sin, float, LARGEST_ANGLE, sin_of_moderate_f32(x))
+QUICK(cos, float, LARGEST_ANGLE, cos_of_moderate_f32(x))
+QUICK(tan, float, LARGEST_ANGLE, tan_of_moderate_f32(x))
+QUICK(sin, double, LARGEST_ANGLE, sin_of_moderate_f64(x))
+QUICK(cos, double, LARGEST_ANGLE, cos_of_moderate_f64(x))
+#undef QUICK
 
 template <auto op, class T>
 concept HasQuick = requires { Quick<op, T>::kLimit; };
@@ -75,18 +42,14 @@ void unary_tile(void* out, const Input* in, int64_t n) {
   Result* to = static_cast<Result*>(out);
   const T* x = static_cast<const T*>(in[0].at);
   if constexpr (HasQuick<op, T>) {
-    using Function = Quick<op, T>;
-    if (has_larger(x, n, Function::kLimit)) {
+    if (!has_larger(x, n, Quick<op, T>::kLimit)) {
 #pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) to[i] = Function::rare(x[i]);
-    } else {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) to[i] = Function::apply(x[i]);
+      for (int64_t i = 0; i < n; ++i) to[i] = Quick<op, T>::apply(x[i]);
+      return;
     }
-  } else {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) to[i] = as_result(Formula<op>::apply(x[i]), Result{});
   }
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Result>(Formula<op>::apply(x[i]));
 }
 
 template <BinaryOp op, class T, class Result>
@@ -98,10 +61,10 @@ void binary_tile(void* out, const Input* in, int64_t n) {
   const int64_t x_step = in[0].step, y_step = in[1].step;
   for (; n >= kRun; n -= kRun, to += kRun, x += x_step, y += y_step) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < kRun; ++i) to[i] = as_result(Op::apply(x[i], y[i]), Result{});
+    for (int64_t i = 0; i < kRun; ++i) to[i] = static_cast<Result>(Op::apply(x[i], y[i]));
   }
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) to[i] = as_result(Op::apply(x[i], y[i]), Result{});
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Result>(Op::apply(x[i], y[i]));
 }
 
 template <class Op, class First, class T>
@@ -131,8 +94,8 @@ struct PairOf {
 
 struct Select {
   template <class T>
-  NEEDLE_INLINE static T apply(bool_t condition, T x, T y) {
-    return condition.byte != 0 ? x : y;
+  NEEDLE_INLINE static T apply(uint8_t condition, T x, T y) {
+    return condition != 0 ? x : y;
   }
 };
 
@@ -159,37 +122,45 @@ constexpr PairRow pair_row() {
   return {{ternary_tile<Op, float, float>, ternary_tile<Op, double, double>}};
 }
 
-// The loop of a formula for a compute type; nullptr where it has no meaning.
+// Has a kind a meaning for a compute type?
+template <class T>
+constexpr bool has_type(ElementwiseKind kind) {
+  using enum ElementwiseKind;
+  constexpr bool is_bool = is_same<T, uint8_t>;
+  if (is_floating<T>) return kind != integer && kind != bits;
+  return kind != floating && !(is_bool && (kind == number || kind == integer));
+}
+
+// The loop of a function for a compute type; nullptr where it has no meaning.
 template <auto op, class T>
 constexpr OpFn loop_of() {
   constexpr ElementwiseKind kind = Formula<op>::kKind;
-  constexpr bool fits = kind != ElementwiseKind::floating || is_floating<T>;
-  using Result = std::conditional_t<kind == ElementwiseKind::predicate, bool_t, T>;
-  if constexpr (fits && requires(T x) { Formula<op>::apply(x); }) {
-    return unary_tile<op, T, Result>;
-  } else if constexpr (fits && requires(T x) { Formula<op>::apply(x, x); }) {
-    return binary_tile<op, T, Result>;
-  } else {
+  using Result = std::conditional_t<kind == ElementwiseKind::predicate, uint8_t, T>;
+  if constexpr (!has_type<T>(kind)) {
     return nullptr;
+  } else if constexpr (is_same<decltype(op), UnaryOp>) {
+    return unary_tile<op, T, Result>;
+  } else {
+    return binary_tile<op, T, Result>;
   }
 }
 
 template <auto op>
 constexpr OpRow row_of() {
   return {{loop_of<op, float>(), loop_of<op, double>(), loop_of<op, int32_t>(),
-           loop_of<op, int64_t>(), loop_of<op, bool_t>()},
-          Formula<op>::kKind};
+           loop_of<op, int64_t>(), loop_of<op, uint8_t>()},
+          Formula<op>::kKind == ElementwiseKind::predicate};
 }
 
 }  // namespace
 
 constexpr OpRow kUnary[] = {
-#define UNARY(name, kind, formula) row_of<UnaryOp::name>(),
+#define UNARY(name, ...) row_of<UnaryOp::name>(),
 #include "common/elementwise.def"
 };
 
 constexpr OpRow kBinary[] = {
-#define BINARY(name, kind, formula) row_of<BinaryOp::name>(),
+#define BINARY(name, ...) row_of<BinaryOp::name>(),
 #include "common/elementwise.def"
 };
 
@@ -206,7 +177,7 @@ constexpr PairRow kPair[] = {PAIRS(add),
 #undef PAIR
 
 constexpr OpFn kSelect[4] = {
-    ternary_tile<Select, bool_t, uint8_t>, ternary_tile<Select, bool_t, uint16_t>,
-    ternary_tile<Select, bool_t, uint32_t>, ternary_tile<Select, bool_t, uint64_t>};
+    ternary_tile<Select, uint8_t, uint8_t>, ternary_tile<Select, uint8_t, uint16_t>,
+    ternary_tile<Select, uint8_t, uint32_t>, ternary_tile<Select, uint8_t, uint64_t>};
 
 }  // namespace needle::NEEDLE_ISA

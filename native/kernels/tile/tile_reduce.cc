@@ -1,5 +1,5 @@
 // Reductions of tiles: the totals of rows, and sums down columns.
-#include "kernels/reduce/reduce_ops.h"
+#include "kernels/reduce/reductions.h"
 #include "tile.h"
 
 namespace needle::NEEDLE_ISA {
@@ -62,18 +62,22 @@ void finish_rows(void* out, const void* totals, int64_t rows) {
   }
 }
 
-// Products of floats are taken in double, where they neither overflow nor underflow half-way.
-struct WideProd : Prod {
+// Totals that are no sums, such as products, take floats one by one in double, where they neither
+// overflow nor underflow half-way.
+template <class Op>
+struct InWide : Op {
   template <class T>
   using Total = std::conditional_t<is_floating<T>, double, T>;
 };
 
-template <class T>
-void multiply_rows(void* totals, const void* tile, int64_t rows, int64_t cols) {
-  auto* const total = static_cast<TotalOf<WideProd, T>*>(totals);
+template <class Op, class T>
+void add_one_by_one(void* totals, const void* tile, int64_t rows, int64_t cols) {
+  auto* const total = static_cast<TotalOf<Op, T>*>(totals);
   const T* x = static_cast<const T*>(tile);
   for (int64_t r = 0; r < rows; ++r, x += cols) {
-    for (int64_t i = 0; i < cols; ++i) total[r] *= static_cast<TotalOf<WideProd, T>>(x[i]);
+    for (int64_t i = 0; i < cols; ++i) {
+      total[r] = Op::apply(total[r], static_cast<TotalOf<Op, T>>(x[i]));
+    }
   }
 }
 
@@ -91,17 +95,35 @@ constexpr RowReduction row_reduction() {
   return row;
 }
 
-template <class T>
-constexpr RowReduction row_product() {
-  RowReduction row = row_reduction<WideProd, T>();
-  row.add = multiply_rows<T>;
+template <class Op, class T>
+constexpr RowReduction one_by_one() {
+  RowReduction row = row_reduction<Op, T>();
+  row.add = add_one_by_one<Op, T>;
   return row;
 }
 
-template <class Op>
-constexpr RowReductionRow extremes() {
-  return {{row_reduction<Op, float>(), row_reduction<Op, double>(), row_reduction<Op, int32_t>(),
-           row_reduction<Op, int64_t>(), row_reduction<Op, uint8_t>()}};
+template <ReduceOp op>
+constexpr RowReductionRow row_of() {
+  using Op = ReductionOf<op>;
+  if constexpr (op == ReduceOp::sum) {
+    return {{row_reduction<Op, float>(),
+             row_reduction<Op, double>(),
+             row_reduction<Op, int32_t>(),
+             row_reduction<Op, int64_t>(),
+             {}}};
+  } else if constexpr (kind_of(op) == ReduceKind::total) {
+    using Wide = InWide<Op>;
+    return {{one_by_one<Wide, float>(),
+             one_by_one<Wide, double>(),
+             one_by_one<Wide, int32_t>(),
+             one_by_one<Wide, int64_t>(),
+             {}}};
+  } else if constexpr (kind_of(op) == ReduceKind::extreme) {
+    return {{row_reduction<Op, float>(), row_reduction<Op, double>(), row_reduction<Op, int32_t>(),
+             row_reduction<Op, int64_t>(), row_reduction<Op, uint8_t>()}};
+  } else {
+    return {};
+  }
 }
 
 // Sums down columns: `sums` in the tile's type for a stretch of rows, then in the wider total.
@@ -161,19 +183,9 @@ constexpr ColumnSum column_sum(ComputeType total) {
 
 }  // namespace
 
-constexpr RowReductionRow kRowReduce[4] = {
-    {{row_reduction<Sum, float>(),
-      row_reduction<Sum, double>(),
-      row_reduction<Sum, int32_t>(),
-      row_reduction<Sum, int64_t>(),
-      {}}},
-    {{row_product<float>(),
-      row_product<double>(),
-      row_product<int32_t>(),
-      row_product<int64_t>(),
-      {}}},
-    extremes<Max>(),
-    extremes<Min>(),
+constexpr RowReductionRow kRowReduce[] = {
+#define REDUCTION(name, ...) row_of<ReduceOp::name>(),
+#include "common/reduce.def"
 };
 
 constexpr ColumnSum kColumnSum[kNumComputeTypes] = {column_sum<float>(ComputeType::f64),

@@ -27,13 +27,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..dtype import DType, Scalar as Scalar, bfloat16, float16, int8
+from .. import _native
+from ..dtype import DType, Scalar as Scalar, bfloat16, bool_, float16, int8
 
 if TYPE_CHECKING:
     from ..tile.program import TypedProgram
     from .c_function import CFunction
 
 Steps = tuple[int, ...]
+
+# The elementwise functions, each with its kind, as native/common/elementwise.def lists them.
+UNARY, BINARY = _native.UNARY, _native.BINARY
+KINDS: dict[str, str] = UNARY | BINARY
+# The reductions, each with its kind (native/common/reduce.def); what there is of no elements, a
+# number, LOWEST or HIGHEST; the instructions of tile programs that are made of them.
+REDUCE = {name: kind for name, (kind, _) in _native.REDUCE.items()}
+OF_NOTHING = {name: nothing for name, (_, nothing) in _native.REDUCE.items()}
+ROW_REDUCTIONS = {f"row_{name}": name for name, kind in REDUCE.items() if kind != "truth"}
 
 # What a kernel writes: the operands named here, else `out` or `outs`.
 OUTPUTS: dict[str, tuple[str, ...]] = {
@@ -46,6 +56,14 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
 WIDENED = frozenset({float16, bfloat16, int8})
 # Kernels that need what their outputs held before.
 READS_OUTPUTS = frozenset({"scatter"})
+
+
+def takes(name: str, dtype: DType) -> bool:
+    """Has an elementwise function a meaning for a dtype?"""
+    kind = KINDS[name]
+    if dtype.is_floating:
+        return kind not in ("integer", "bits")
+    return kind != "floating" and (dtype is not bool_ or kind not in ("number", "integer"))
 
 
 class Outside(NamedTuple):
@@ -145,10 +163,11 @@ class Backend(Protocol):
         """out[...] = a, cast to out.dtype as NumPy's astype does (floats to ints truncate)."""
 
     def unary(self, name: str, out: Operand, a: Operand) -> None:
-        """out = name(a), a name of reference.UNARY: in one of its groups, which fix the dtypes."""
+        """out = name(a), a name of UNARY on a dtype that it takes. A predicate gives bool, all
+        others the dtype of a."""
 
     def binary(self, name: str, out: Operand, a: Operand | Scalar, b: Operand | Scalar) -> None:
-        """out = name(a, b), a name of reference.BINARY; at most one of a, b is a Python scalar."""
+        """out = name(a, b), a name of BINARY; at most one of a, b is a Python scalar."""
 
     def where(self, out: Operand, cond: Operand, a: Operand, b: Operand) -> None:
         """out = a where cond (bool) else b; a, b and out share a dtype."""
@@ -156,11 +175,11 @@ class Backend(Protocol):
     # reductions -----------------------------------------------------------------------------
 
     def reduce(self, name: str, out: Operand, a: Operand) -> None:
-        """Reduce the axes where out.shape is 1 (out has a's number of axes), a name of
-        reference.REDUCE.
+        """Reduce the axes where out.shape is 1 (out has a's number of axes), a name of REDUCE.
 
-        sum and prod: a.dtype may differ from out.dtype, elements are cast to it. any, all: out is
-        bool. An empty sum is 0, an empty prod 1; max and min propagate NaN and are never empty."""
+        Totals (sum, prod): a.dtype may differ from out.dtype, elements are cast to it. Truth (any,
+        all): out is bool. Extremes (max, min): out has a's dtype; NaN if there is one, never empty.
+        An empty sum is 0, an empty prod 1."""
 
     def arg_reduce(self, name: str, out: Operand, a: Operand, axis: int) -> None:
         """argmax, argmin along one axis (out.shape[axis] == 1, int64): the first one; NaN wins."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..dtype import DType, bfloat16, dtype_of, float16
-from .protocol import Operand, Scalar, Steps, out_of_range
+from . import protocol
+from .protocol import ROW_REDUCTIONS, Operand, Scalar, Steps, out_of_range
 from .reference_networks import (
     CELLS as CELLS,
     attention as attention,
@@ -75,20 +76,18 @@ def _normal_density(x: Array) -> Array:
     return result
 
 
-# The names of elementwise functions, by the dtypes that they take and give.
+# Which dtypes a function takes and gives, its kind says (protocol.KINDS).
 
-UNARY_SAME: dict[str, Any] = {  # the same dtype in and out
-    "negative": lambda x: -x if x.dtype != np.bool_ else ~x,
+UNARY: dict[str, Any] = {
+    "negative": np.negative,
     "abs": np.abs,
-    "sign": lambda x: np.sign(x) if x.dtype != np.bool_ else x,
+    "sign": np.sign,
     "square": np.square,
     "relu": lambda x: np.maximum(x, x.dtype.type(0)),
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,
     "invert": np.invert,
-}
-UNARY_FLOATING: dict[str, Any] = {  # the same, for floating dtypes only
     "exp": np.exp,
     "log": np.log,
     "log1p": np.log1p,
@@ -108,28 +107,23 @@ UNARY_FLOATING: dict[str, Any] = {  # the same, for floating dtypes only
     "erf": lambda x: _erf(x).astype(x.dtype),
     "gelu": lambda x: (x * _normal_below(x)).astype(x.dtype),
     "gelu_slope": lambda x: (_normal_below(x) + x * _normal_density(x)).astype(x.dtype),
-}
-UNARY_PREDICATES: dict[str, Any] = {  # any dtype in, bool out
     "isnan": np.isnan,
     "isinf": np.isinf,
     "isfinite": np.isfinite,
     "logical_not": np.logical_not,
 }
-UNARY = UNARY_SAME | UNARY_FLOATING | UNARY_PREDICATES
 
 _UNCHANGED_ON_INTEGERS = ("floor", "ceil", "round")
 
-BINARY_FLOATING: dict[str, Any] = {
-    "divide": np.divide,
-    "atan2": np.arctan2,
-}
-BINARY_SAME: dict[str, Any] = {  # bits are for integers and bool
+BINARY: dict[str, Any] = {
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
+    "divide": np.divide,
     "floor_divide": np.floor_divide,  # this and remainder with Python's rule for signs
     "remainder": np.remainder,
     "power": np.power,
+    "atan2": np.arctan2,
     "maximum": np.maximum,  # NaN if either is, as in minimum
     "minimum": np.minimum,
     "bitwise_and": np.bitwise_and,
@@ -137,8 +131,6 @@ BINARY_SAME: dict[str, Any] = {  # bits are for integers and bool
     "bitwise_xor": np.bitwise_xor,
     "left_shift": np.left_shift,
     "right_shift": np.right_shift,
-}
-BINARY_PREDICATES: dict[str, Any] = {
     "equal": np.equal,
     "not_equal": np.not_equal,
     "less": np.less,
@@ -149,7 +141,6 @@ BINARY_PREDICATES: dict[str, Any] = {
     "logical_or": np.logical_or,
     "logical_xor": np.logical_xor,
 }
-BINARY = BINARY_SAME | BINARY_FLOATING | BINARY_PREDICATES
 
 
 def fill(out: Operand, value: Scalar) -> None:
@@ -193,7 +184,7 @@ REDUCE: dict[str, Any] = {
 
 def reduce(name: str, out: Operand, a: Operand) -> None:
     axes = tuple(i for i, n in enumerate(out.shape) if n == 1)
-    options = accumulator(out) if name in ("sum", "prod") else {}
+    options = accumulator(out) if protocol.REDUCE[name] == "total" else {}
     with np.errstate(all="ignore"):
         store(out, REDUCE[name](load(a), axis=axes, keepdims=True, **options))
 
@@ -231,13 +222,6 @@ def mix(
 
 # Tile programs ----------------------------------------------------------------------------------
 
-ROW_REDUCTIONS: dict[str, Any] = {
-    "row_sum": np.sum,
-    "row_prod": np.prod,
-    "row_max": np.max,
-    "row_min": np.min,
-}
-
 
 def run(
     program: TypedProgram, outs: Sequence[Operand], ins: Sequence[Operand], inner: int = 1
@@ -274,7 +258,7 @@ def run(
             elif i.name in ROW_REDUCTIONS:
                 value = _reduce_axes(ROW_REDUCTIONS[i.name], np.broadcast_to(args[0], shape), row)
             elif i.name == "column_sum":
-                value = _reduce_axes(np.sum, np.broadcast_to(args[0], shape), outer)
+                value = _reduce_axes("sum", np.broadcast_to(args[0], shape), outer)
             elif i.name == "store":
                 target = outs[i.detail].shape
                 value = args[0].reshape(args[0].shape[len(shape) - len(target) :])
@@ -316,19 +300,17 @@ def _rounded(values: Array, dtype: DType) -> Array:
     return values.astype(dtype.storage).astype(_compute_type(dtype))
 
 
-def _reduce_axes(function: Any, x: Array, axes: tuple[int, ...]) -> Array:
-    """Over axes, which may be empty: sums and products of floats in float64."""
-    identity = {np.max: "lowest", np.min: "highest"}.get(function)
-    if identity is None:
+def _reduce_axes(name: str, x: Array, axes: tuple[int, ...]) -> Array:
+    """Over axes, which may be empty: totals of floats in float64."""
+    if protocol.REDUCE[name] == "total":
         accumulate = np.float64 if x.dtype.kind == "f" else x.dtype
-        return np.asarray(function(x, axis=axes, keepdims=True, dtype=accumulate)).astype(x.dtype)
-    if x.dtype.kind == "f":
-        bound = -np.inf if identity == "lowest" else np.inf
-    elif x.dtype.kind == "b":
-        bound = identity == "highest"
-    else:
-        bound = np.iinfo(x.dtype).min if identity == "lowest" else np.iinfo(x.dtype).max
-    return np.asarray(function(x, axis=axes, keepdims=True, initial=bound))
+        total = REDUCE[name](x, axis=axes, keepdims=True, dtype=accumulate)
+        return np.asarray(total).astype(x.dtype)
+    limits: Any = {"f": (-np.inf, np.inf), "b": (False, True)}.get(x.dtype.kind)
+    least, most = limits or (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+    nothing = protocol.OF_NOTHING[name]
+    bound = {"LOWEST": least, "HIGHEST": most}.get(nothing, nothing)
+    return np.asarray(REDUCE[name](x, axis=axes, keepdims=True, initial=x.dtype.type(bound)))
 
 
 def _gather_in_rows(x: Array, index: Array, outer: int) -> Array:

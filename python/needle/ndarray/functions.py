@@ -20,9 +20,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import _native, config
-from ..backend import BackendDevice, cpu_numpy, reference
+from ..backend import BackendDevice, cpu_numpy
 from ..backend.null import is_null, null_of
-from ..backend.protocol import WIDENED
+from ..backend.protocol import KINDS, REDUCE, WIDENED, takes
 from ..dtype import (
     DType,
     bool_,
@@ -70,37 +70,30 @@ from .movement import (
 
 # Elementwise ------------------------------------------------------------------------------------
 
-FLOATING_UNARY = frozenset(reference.UNARY_FLOATING)
-FLOATING_BINARY = frozenset(reference.BINARY_FLOATING)
-PREDICATES = frozenset(reference.UNARY_PREDICATES | reference.BINARY_PREDICATES)
 COMPARISONS = frozenset("equal not_equal less less_equal greater greater_equal".split())
-BITWISE = frozenset("invert bitwise_and bitwise_or bitwise_xor left_shift right_shift".split())
-NOT_FOR_BOOL = frozenset("negative sign subtract".split())
-BOOL_AS_INT8 = frozenset("floor_divide remainder power left_shift right_shift".split())
 
 
 @array_function
 def unary(name: str, a: NDArray) -> NDArray:
-    """name(a), element by element; a name of reference.UNARY."""
+    """name(a), element by element; a name of protocol.UNARY."""
     if (result := _native.new_unary(name, a)) is not None:
         return result
     dtype = a.dtype
-    if name in FLOATING_UNARY:
+    kind = KINDS[name]
+    if kind == "floating":
         if dtype.kind != "f":
             a = cast(a, floating(dtype))
             dtype = a.dtype
-    elif name in BITWISE and dtype.kind == "f":
-        _refuse(name, "integers or bools", dtype)
-    elif name in NOT_FOR_BOOL and dtype is bool_:
-        _refuse(name, "numbers", dtype)
-    out = empty_like(a.shape, bool_ if name in PREDICATES else dtype, a.device, a)
+    elif not takes(name, dtype):
+        _refuse(name, "integers or bools" if dtype.is_floating else "numbers", dtype)
+    out = empty_like(a.shape, bool_ if kind == "predicate" else dtype, a.device, a)
     a.device.mod.unary(name, out, a)
     return out
 
 
 @array_function
 def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
-    """name(a, b) with broadcasting; a name of reference.BINARY; one of a, b may be a scalar."""
+    """name(a, b) with broadcasting; a name of protocol.BINARY; one of a, b may be a scalar."""
     if (result := _native.new_binary(name, a, b)) is not None:
         return result
     if isinstance(a, NDArray) and isinstance(b, NDArray):
@@ -120,26 +113,25 @@ def binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
     if dtype.kind != "f":
         dtype = _integer_rule(name, dtype)
         b = _as_exponent(b) if name == "power" else b
-    elif name in BITWISE:
+    elif not takes(name, dtype):
         _refuse(name, "integers or bools", dtype)
     if isinstance(a, NDArray) and a.dtype is not dtype:
         a = cast(a, dtype)
     if isinstance(b, NDArray) and b.dtype is not dtype:
         b = cast(b, dtype)
-    out = empty_like(shape, bool_ if name in PREDICATES else dtype, device, a, b)
+    out = empty_like(shape, bool_ if KINDS[name] == "predicate" else dtype, device, a, b)
     device.mod.binary(name, out, a, b)
     return out
 
 
 def _integer_rule(name: str, dtype: DType) -> DType:
     """NumPy's exceptions for integers and bools: the type to compute in, or an error."""
-    if name in FLOATING_BINARY:
+    if KINDS[name] == "floating":
         return float64 if name == "divide" else floating(dtype)
-    if dtype is bool_:
-        if name in NOT_FOR_BOOL:
+    if not takes(name, dtype):
+        if name == "subtract":
             _refuse(name, "numbers; use logical_xor for bools", dtype)
-        if name in BOOL_AS_INT8:
-            dtype = int8
+        dtype = int8
     return dtype
 
 
@@ -175,7 +167,7 @@ def _beside_scalar(name: str, dtype: DType, scalar: Scalar) -> tuple[DType, Scal
         if fits(int64, scalar):
             return int64, scalar
         return float64, math.inf if scalar > 0 else -math.inf
-    if name not in FLOATING_BINARY:  # computed in a floating type, which every scalar fits
+    if KINDS.get(name) != "floating":  # computed in a floating type, which every scalar fits
         check_fits(name, result, scalar)
     return result, scalar
 
@@ -275,7 +267,7 @@ def update(name: str, a: NDArray, b: NDArray | Scalar) -> None:
     """a = name(a, b) in place: the result must fit into a's shape and kind."""
     if (
         a.dtype.kind != "f"
-        or name in BITWISE
+        or not takes(name, a.dtype)
         or (isinstance(b, NDArray) and b.dtype is not a.dtype)
     ):
         result = binary(name, a, b)
@@ -302,13 +294,14 @@ def update(name: str, a: NDArray, b: NDArray | Scalar) -> None:
 def reduce(
     name: str, a: NDArray, axes: Any = None, keepdims: bool = False, dtype: Any = None
 ) -> NDArray:
-    """sum, prod, max, min, any or all over axes (None: all); sum and prod in another dtype."""
+    """A reduction of protocol.REDUCE over axes (None: all); totals may have another dtype."""
     if dtype is None and (result := _native.new_reduce(name, a, axes, keepdims)) is not None:
         return result
     reduced = layout.normalize_axes(axes, a.ndim, name)
-    if name in ("sum", "prod"):
+    kind = REDUCE[name]
+    if kind == "total":
         dtype = summed(a.dtype) if dtype is None else dtype_of(dtype)
-    elif name in ("any", "all"):
+    elif kind == "truth":
         dtype = bool_
     else:
         dtype = a.dtype

@@ -10,13 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..backend.reference import (
-    BINARY_FLOATING,
-    BINARY_PREDICATES,
-    ROW_REDUCTIONS,
-    UNARY_FLOATING,
-    UNARY_PREDICATES,
-)
+from ..backend.protocol import KINDS as FUNCTION_KINDS, ROW_REDUCTIONS
 from ..dtype import (
     DTYPES,
     DType,
@@ -34,8 +28,6 @@ from ..dtype import (
 )
 
 KINDS = SCALAR, ROW, FULL, COLUMN = "scalar", "row", "full", "column"  # see program.py
-FLOATING_ONLY = {*UNARY_FLOATING, *BINARY_FLOATING}
-PREDICATES = {*UNARY_PREDICATES, *BINARY_PREDICATES}
 # Instructions that ask where in its row an element stands.
 POSITIONAL = frozenset({"row_index", "row_size", "gather", "add_at"})
 MAX_OPERANDS, MAX_INSTRUCTIONS = 24, 256
@@ -312,11 +304,12 @@ class _Typing:
             if self.common_dtype(i, condition) is not bool_:
                 raise self.fail(i, "the condition must be bool.")
         dtype = self.common_dtype(i, operands)
-        if i.name in FLOATING_ONLY and not dtype.is_floating:
+        kind = FUNCTION_KINDS.get(i.name)
+        if kind == "floating" and not dtype.is_floating:
             raise self.fail(i, f"expected a floating dtype, got {dtype}.")
         args = [self.typed_operand(a, bool_) for a in condition]
         args += [self.typed_operand(a, dtype) for a in operands]
-        return self.put(i, args, bool_ if i.name in PREDICATES else dtype)
+        return self.put(i, args, bool_ if kind == "predicate" else dtype)
 
 
 def is_weak(i: Instruction) -> bool:

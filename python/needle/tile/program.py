@@ -39,7 +39,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, overload
 
-from ..backend.reference import BINARY, ROW_REDUCTIONS, UNARY
+from ..backend.protocol import BINARY, UNARY
 from ..dtype import Scalar as Number, dtype_of, int64
 from .ir import (
     COLUMN,
@@ -234,7 +234,7 @@ def _builder(*operands: Any) -> Builder:
 
 
 def apply(name: str, *operands: SymbolLike) -> Symbol:
-    """An elementwise function of reference.UNARY or BINARY by name."""
+    """An elementwise function by name."""
     expected = 1 if name in UNARY else 2 if name in BINARY else None
     if expected is None:
         raise ProgramError(f"[program] there is no elementwise function {name!r}.")
@@ -293,7 +293,6 @@ def random(seed: SymbolLike, offset: SymbolLike) -> Symbol:
 
 
 def _reduction(name: str) -> Callable[[Symbol], Symbol]:
-    assert name in ROW_REDUCTIONS or name == "column_sum"
     kind = COLUMN if name == "column_sum" else ROW
 
     def reduction(x: Symbol) -> Symbol:
@@ -302,10 +301,8 @@ def _reduction(name: str) -> Callable[[Symbol], Symbol]:
     return reduction
 
 
-row_sum = _reduction("row_sum")
-row_prod = _reduction("row_prod")
-row_max = _reduction("row_max")  # NaN if one is
-row_min = _reduction("row_min")
+row_sum, row_prod = _reduction("row_sum"), _reduction("row_prod")
+row_max, row_min = _reduction("row_max"), _reduction("row_min")  # NaN if one is
 column_sum = _reduction("column_sum")
 
 
@@ -331,29 +328,13 @@ def add_at(x: Symbol, index: Symbol, amount: Symbol) -> Symbol:
     return _builder(x).emit("add_at", (x.number, index.number, amount.number), FULL)
 
 
-abs = _unary("abs")
-sign = _unary("sign")
-square = _unary("square")
-relu = _unary("relu")
-round = _unary("round")  # halves to even
-exp = _unary("exp")
-log = _unary("log")
-log1p = _unary("log1p")
-expm1 = _unary("expm1")
-sqrt = _unary("sqrt")
-rsqrt = _unary("rsqrt")
-sin = _unary("sin")
-cos = _unary("cos")
-tanh = _unary("tanh")
-sigmoid = _unary("sigmoid")
-erf = _unary("erf")
-gelu = _unary("gelu")
-gelu_slope = _unary("gelu_slope")
-isfinite = _unary("isfinite")
-logical_not = _unary("logical_not")
-maximum = _binary("maximum")
-minimum = _binary("minimum")
-equal = _binary("equal")
-not_equal = _binary("not_equal")
-logical_and = _binary("logical_and")
-logical_or = _binary("logical_or")
+abs, sign, round = _unary("abs"), _unary("sign"), _unary("round")  # halves to even
+square, sqrt, rsqrt = _unary("square"), _unary("sqrt"), _unary("rsqrt")
+exp, expm1, log, log1p = _unary("exp"), _unary("expm1"), _unary("log"), _unary("log1p")
+sin, cos, erf = _unary("sin"), _unary("cos"), _unary("erf")
+relu, tanh, sigmoid = _unary("relu"), _unary("tanh"), _unary("sigmoid")
+gelu, gelu_slope = _unary("gelu"), _unary("gelu_slope")
+isfinite, logical_not = _unary("isfinite"), _unary("logical_not")
+logical_and, logical_or = _binary("logical_and"), _binary("logical_or")
+maximum, minimum = _binary("maximum"), _binary("minimum")
+equal, not_equal = _binary("equal"), _binary("not_equal")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...backend.c_elements import of_nothing
+from ...backend.protocol import REDUCE
 from ...dtype import bool_, float32
 from ..ir.graph import Operand
 from . import networks as c_networks
@@ -63,35 +65,22 @@ def _where(k: CBody, out: Operand, cond: Operand, a: Operand, b: Operand) -> Non
 
 # Reductions --------------------------------------------------------------------------------------
 
-# What a total starts as (None: as the first element), and how it goes on. Integers wrap around.
-REDUCTIONS = {
-    "sum": ("0", "total = sum_step_{kind}(total, x);"),
-    "prod": ("1", "total = prod_step_{kind}(total, x);"),
-    "max": (None, "total = max_step_{kind}(total, x);"),
-    "min": (None, "total = min_step_{kind}(total, x);"),
-    "any": ("0", "total |= x != 0;"),
-    "all": ("1", "total &= x != 0;"),
-}
-
 
 def _reduce(k: CBody, name: str, out: Operand, a: Operand) -> None:
     k.name_all(out=out, a=a)
-    start, step = REDUCTIONS[name]
     indices = index_names(len(a.shape))
     kept = [d for d, n in enumerate(out.shape) if n != 1 or a.shape[d] == 1]
     over = [d for d in range(len(a.shape)) if d not in kept]
-    is_sum = name in ("sum", "prod")
-    total = out.dtype if name in ("sum", "prod", "any", "all") else a.dtype
-    kind = "f64" if is_sum and total.is_floating else suffix(total)
+    is_total, total = REDUCE[name] == "total", out.dtype
+    kind = "f64" if is_total and total.is_floating else suffix(total)
     k.loops([indices[d] for d in kept], [a.shape[d] for d in kept])
     first = ["0" if d in over else i for d, i in enumerate(indices)]
-    k.put(f"{kind} total = {start if start is not None else k.read(a, first, a.dtype)};")
+    k.put(f"{kind} total = {of_nothing(name, kind)};")
     k.loops([indices[d] for d in over], [a.shape[d] for d in over])
-    k.put(f"const {suffix(a.dtype)} x = {k.read(a, indices, a.dtype)};")
-    k.put(step.format(kind=kind))
+    x = k.read(a, indices, a.dtype)
+    k.put(f"total = {name}_step_{kind}(total, {x if total is not bool_ else f'{x} != 0'});")
     k.close(len(over))
-    result = "total" if name not in ("any", "all") else "total != 0"
-    k.write_total(out, first, result, kind, total)
+    k.write_total(out, first, "total", kind, total)
     k.close(len(kept))
 
 

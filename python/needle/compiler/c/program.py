@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import host
+from ...backend.c_elements import elements_of
 from ...backend.c_function import C_WORDS, INCLUDES
 from ...dtype import DType
 from ...ndarray.array import NDArray, from_device
@@ -19,7 +20,6 @@ from ..ir.graph import RUN_C, RUN_KERNELS, FlatValue, Graph, Node, Operand, whol
 from ..memory.plan import ARENA, Plan
 from ..memory.planner import plan_memory
 from .kernels import KERNELS
-from .source import elements_header
 from .space import NotRendered
 from .text import STORED, CBody, literal
 from .tiers import rendered_calls
@@ -56,9 +56,7 @@ def _check_name(name: str) -> None:
     """The file's name is that of the function: one that C allows, and that nothing else has."""
     if not (name.isidentifier() and name.isascii()):
         raise ValueError(f"[export] expected a name of a C function as file name, got {name!r}.")
-    declared = r"(?m)(?:#define|typedef \w+|static inline \w+|^}) (\w+)"
-    ours = re.findall(declared, elements_header())
-    is_taken = name in (*C_WORDS, *ours, "arena") or name.endswith(("_f32", "_f64", "_i32", "_i64"))
+    is_taken = elements_of(name) != elements_of("") or name in (*C_WORDS, "arena")
     is_taken = is_taken or name.endswith("_t") or name.startswith(("INT", "UINT", "FP_", "HUGE_"))
     if is_taken or LIBRARY & {name, name.removesuffix("f"), name.removesuffix("l")}:
         raise ValueError(
@@ -225,7 +223,7 @@ class _Writer:
         parts = [
             f"// {self.name}, written by needle. cc -std=c11 -O2 {self.name}.c main.c -lm",
             f'#include "{self.name}.h"\n',
-            elements_header(),
+            elements_of("\n".join([*self.functions, *self.calls])),
             *(f"static const {STORED[a.dtype]} {self._weight(v)}[] = {{{_elements(a)}}};"
               for v, a in weights.items()),
             "",

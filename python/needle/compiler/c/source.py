@@ -1,17 +1,14 @@
 """Tile programs as C: one C11 function per program and layout of its operands.
 
 A row is computed in one loop per phase. Values that a reduction or a later phase needs are kept in
-an array for the row; all others stay in registers. The functions of single elements are in
-`elements.h`, under the names that they have in programs. They give the same bits as the native
-kernels. So do sums along rows and down columns, if a row is one axis of memory and rows are evenly
-spaced: they are added in the order of the native machine (kernels/program.cc), so its tiles of rows
-and its groups of four rows appear here too.
+an array for the row; all others stay in registers. The functions of single elements
+(backend/c_elements.py) have the names that they have in programs, and give the same bits as the
+native kernels. So do sums along rows and down columns, if a row is one axis of memory and rows are
+evenly spaced: they are added in the order of the native machine (kernels/tile/program.cc), so its
+tiles of rows and its groups of four rows appear here too.
 """
 
 from __future__ import annotations
-
-from functools import cache
-from pathlib import Path
 
 from ...dtype import float32, float64
 from ...ndarray.layout import Shape
@@ -32,14 +29,6 @@ STRETCH, AT_ONCE = 128, 4  # rows that column sums add up in float, and in one s
 DRAWN = 512  # random numbers at a time, where rows do not say how many
 STACK_BYTES = 1 << 16  # larger arrays of a row belong to the thread
 MOST_BYTES = 1 << 22  # of all arrays; programs that need more are not rendered
-
-
-@cache
-def elements_header() -> str:
-    """The functions of single elements, as text."""
-    folder = Path(__file__).parent
-    names = ("elements.h", "elements_f32.h", "elements_f64.h")
-    return "\n".join((folder / name).read_text() for name in names)
 
 
 def render(name: str, typed: TypedProgram, space: Space) -> Rendered:
@@ -405,8 +394,9 @@ class _Writer:
         if i.name == "add_at":
             added = f"add_{suffix(dtype)}({args[0]}, {args[2]})"
             return f"j == {args[1]} ? {added} : {args[0]}"
-        of = dtype if i.name == "where" else self.dtypes[i.args[0]]
-        return f"{i.name}_{suffix(of)}({', '.join(args)})"
+        if i.name == "where":
+            return f"CHOOSE({', '.join(args)})"
+        return f"{i.name}_{suffix(self.dtypes[i.args[0]])}({', '.join(args)})"
 
     def _element(self, n: int) -> str:
         """The element of an input in the loop."""

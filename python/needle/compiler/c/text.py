@@ -48,7 +48,7 @@ def literal(value: Any, dtype: DType) -> str:
 def loaded(text: str, dtype: DType) -> str:
     """What is stored in memory, in the type that it is computed in."""
     if dtype in (float16, bfloat16):
-        return f"load_{'f16' if dtype is float16 else 'bf16'}({text})"
+        return f"f32_of_{'f16' if dtype is float16 else 'bf16'}({text})"
     return text
 
 
@@ -56,9 +56,8 @@ def rounded(text: str, source: DType, dtype: DType) -> str:
     """A value computed for one dtype, as another one is stored."""
     have, want = suffix(source), STORED[dtype]
     if dtype in (float16, bfloat16):
-        if computed_in(source) is float64:
-            raise NotRendered("float64 is rounded to a half type")
-        number = text if have == "f32" else f"(f32){text}"
+        cast = "round_to_odd_f32" if dtype is float16 and have == "f64" else "(f32)"
+        number = text if have == "f32" else f"{cast}({text})"
         return f"{'f16' if dtype is float16 else 'bf16'}_of_f32({number})"
     if have == want:
         return text

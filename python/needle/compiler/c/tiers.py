@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 
 from ... import config
 from ...backend import c_build
+from ...backend.c_elements import elements_of
 from ...backend.protocol import CallSequence
 from ..ir.graph import RUN_KERNELS, Node
 from ..memory.plan import Plan
-from .source import elements_header, render
+from .source import render
 from .space import NotRendered, Rendered, space_of
 
 HOT_SECONDS = 1.0  # a function that has run for this long is worth a second of compiling
@@ -118,7 +119,8 @@ def build(nodes: list[Node], *, keep_bits: bool = False) -> dict[int, Built]:
     sources = {function.name: function.source for function in functions}
     if not sources:
         return {}
-    library = c_build.library("\n".join([elements_header(), *sources.values()]))
+    text = "\n".join(sources.values())
+    library = c_build.library(elements_of(text) + text)
     return {
         key: Built(made, [_addresses(library, call.rendered) for call in made])
         for key, made in calls.items()

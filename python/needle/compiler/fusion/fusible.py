@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ...backend.protocol import ROW_REDUCTIONS
 from ...dtype import DType, bool_, float32, float64, int32, int64
 from ...ndarray.layout import Shape, broadcast_shapes
 from ...tile.ir import COLUMN, FULL, ROW, SCALAR
@@ -22,7 +23,6 @@ from .spaces import Access, access, memory_order
 
 # Types that fused and eager calls compute alike. Others are rounded after every eager call.
 FUSED_TYPES = frozenset({float32, float64, int32, int64, bool_})
-ROW_REDUCTIONS = {"sum": "row_sum", "prod": "row_prod", "max": "row_max", "min": "row_min"}
 FEW_ROWS, SHORT = 16, 1 << 14  # fewer, longer rows stay calls of `reduce`, which splits each row
 
 Inputs = Sequence[Any]  # symbols, or Python numbers
@@ -135,7 +135,8 @@ def _random_from(node: Node) -> Piece | None:
 
 def _reduce(node: Node) -> Piece | None:
     name, out, a = node.args
-    if not out.dtype.is_floating or out.dtype is not a.dtype or name not in ROW_REDUCTIONS:
+    reduction = f"row_{name}"
+    if not out.dtype.is_floating or out.dtype is not a.dtype or reduction not in ROW_REDUCTIONS:
         return None
     axes = memory_order(a)
     reduced = [i for i in axes if out.shape[i] == 1]
@@ -148,7 +149,6 @@ def _reduce(node: Node) -> Piece | None:
     if count and axes[len(axes) - count :] == reduced:
         if math.prod(space) // length < FEW_ROWS and length > SHORT:
             return None
-        reduction = ROW_REDUCTIONS[name]
 
         def emit(builder: Builder, x: Inputs) -> Sequence[Symbol]:
             return [builder.reduce(reduction, ROW, x[0])]

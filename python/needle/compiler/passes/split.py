@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...backend.protocol import REDUCE
 from ...tile.program import Builder, TypedProgram
-from ..fusion.fusible import FEW_ROWS, ROW_REDUCTIONS, SHORT, piece_of, spliced
+from ..fusion.fusible import FEW_ROWS, SHORT, piece_of, spliced
 from ..ir.graph import FlatValue, Graph, Node, Operand, whole
 
 LEAST, MOST = 256, 1 << 14  # elements of a new row: enough to fill a tile, enough rows to share
@@ -37,7 +38,7 @@ def _in_two(graph: Graph, node: Node, made: dict[FlatValue, Node]) -> list[Node]
     name, out, a = node.args
     maker = made.get(a.value)
     is_all = out.size == 1 and a.size > SHORT and a.is_whole()
-    if not is_all or maker is None or not _is_elementwise(maker) or name not in ROW_REDUCTIONS:
+    if not is_all or maker is None or not _is_elementwise(maker) or REDUCE[name] == "truth":
         return None
     if not out.dtype.is_floating or out.dtype is not a.dtype:
         return None

@@ -122,6 +122,27 @@ def test_without_a_compiler(folder, monkeypatch):
     assert losses[-1] < losses[0]
 
 
+def test_a_compiler_that_does_not_work_is_like_none(folder, eager_to_build, monkeypatch, tmp_path):
+    broken = tmp_path / "cc"
+    broken.write_text('#!/bin/sh\ntest "$1" = --version\n')
+    broken.chmod(0o700)
+    monkeypatch.setattr(c_build, "compiler", lambda: str(broken))
+    with pytest.raises(c_build.BuildError, match="refused"):
+        training("native", monkeypatch)
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.run)  # builds at once
+    training("auto", monkeypatch, steps=20)  # no warning, which would be an error
+
+
+def test_c_of_ours_that_does_not_compile_is_reported(folder, eager_to_build, monkeypatch):
+    monkeypatch.setattr(tiers, "elements_of", lambda text: "")
+    with pytest.raises(c_build.Refused, match="unknown type name"):
+        training("native", monkeypatch)
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.run)
+    with pytest.warns(RuntimeWarning, match=r"bug of needle[\s\S]*unknown type name") as found:
+        losses, _, step = training("auto", monkeypatch, steps=20)
+    assert len(found) == 1 and losses[-1] < losses[0] and step.program.calls.upgrade is None
+
+
 # The cache ---------------------------------------------------------------------------------------
 
 SOURCE = "int answer(void) { return 42; }"

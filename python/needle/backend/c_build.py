@@ -46,6 +46,10 @@ class BuildError(RuntimeError):
     """There is no compiler, it refused a source, or the cache cannot be trusted."""
 
 
+class Refused(BuildError):
+    """A compiler that works refused a source: the source is wrong."""
+
+
 @cache
 def compiler() -> str | None:
     """The path of the machine's C compiler, if it has one."""
@@ -107,6 +111,15 @@ def _command(what: str) -> list[str]:
             + (", or set NEEDLE_JIT=tile." if what == "jit" else ".")
         )
     return [path, *COMMON, *MACHINE.get(_native.instruction_set(), ())]
+
+
+@cache
+def _works(command: tuple[str, ...]) -> bool:
+    """Does the compiler build a program that has nothing wrong? It may lack headers, say."""
+    source = b"#include <math.h>\n#include <stdint.h>\n#include <string.h>\nint one;\n"
+    with tempfile.TemporaryDirectory(prefix="needle-") as folder:
+        made = [*command, "-o", os.path.join(folder, "one.so"), "-x", "c", "-", "-lm"]
+        return subprocess.run(made, input=source, capture_output=True).returncode == 0
 
 
 # Files -------------------------------------------------------------------------------------------
@@ -184,7 +197,10 @@ def _build(command: list[str], source: str, path: str, what: str) -> None:
         finally:
             atexit.unregister(process.kill)
         if process.returncode != 0:
-            raise BuildError(f"[{what}] the C compiler refused a program:\n{errors[:2000]}")
+            is_wrong = process.returncode > 0 and _works(tuple(command))
+            raise (Refused if is_wrong else BuildError)(
+                f"[{what}] the C compiler refused a program:\n{errors[:2000]}"
+            )
         with open(made, "rb+") as library:
             library.write(_digest(library.read()))  # at the end, where a loader does not look
         os.chmod(made, 0o700)

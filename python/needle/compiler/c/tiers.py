@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ from ..memory.plan import Plan
 from .source import render
 from .space import NotRendered, Rendered, space_of
 
+BUG = """[jit] a kernel could not be built in C, which is a bug of needle: please report it with
+this text. The function runs on as a tile program, as with NEEDLE_JIT=tile."""
 HOT_SECONDS = 1.0  # a function that has run for this long is worth a second of compiling
 SHARE = 0.005  # of a call's time; kernels that take less, together with equal ones, are not built
 TRIALS = 5  # timed calls, of which the fastest counts
@@ -218,6 +221,7 @@ class Trial:
         self._candidates: dict[int, Built] = {}  # by id of the node
         self._sequence: Recorded | None = None  # with all candidates
         self._thread: threading.Thread | None = None
+        self._bug: Exception | None = None  # of ours, found by the thread
 
     def run(self, buffers: list[Any]) -> bool:
         """Make a call; returns False when the trial is over."""
@@ -228,6 +232,9 @@ class Trial:
             self._thread = threading.Thread(target=self._build, daemon=True, name="needle-build")
             self._thread.start()
         is_building = self._thread.is_alive()
+        if self._bug is not None and not is_building:
+            bug, self._bug = self._bug, None
+            warnings.warn(f"{BUG}\n{bug}", RuntimeWarning, stacklevel=2)
         if is_building or not self._candidates:
             self._calls.sequence.run(buffers)
             return is_building
@@ -252,8 +259,11 @@ class Trial:
         hot = [node for node in nodes if shares[_kind(node)] >= SHARE * sum(times)]
         try:
             self._candidates = build(hot, keep_bits=True)
-        except (c_build.BuildError, OSError):
-            self._candidates = {}  # no compiler, or no cache: tile programs stay
+        except Exception as error:
+            # Without a compiler or a cache, tile programs stay. C that a compiler refuses is ours.
+            is_missing = isinstance(error, (c_build.BuildError, OSError))
+            if not is_missing or isinstance(error, c_build.Refused):
+                self._bug = error
 
     def _faster(self) -> dict[int, Built]:
         times = zip(self._fastest("tile"), self._fastest("built"), strict=True)

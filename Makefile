@@ -27,7 +27,7 @@ NOT_QUICK := over_numpy or deep_chain or memory_flat or memory_is_flat or number
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help train test check lint format bench docs wheel clean
+.PHONY: help train test test-slow check lint format bench docs wheel clean
 .PHONY: asan parity-wide tsan selftest selftest-wide selftest-aarch64
 
 help: ## this list
@@ -44,6 +44,9 @@ test: $(VENV)/installed $(VENV)/with-test ## all tests, after those of each inst
 
 check: lint ## the linters and the quick tests: a minute on two cores
 	$(PYTEST) -k "not ($(NOT_QUICK))" $(QUICK_TESTS)
+
+test-slow: $(VENV)/installed $(VENV)/with-test ## adds the operators of docs/add-an-op.md to a copy, builds it
+	$(PY) -m pytest -q -m slow
 
 lint: $(VENV)/installed $(VENV)/with-test $(VENV)/with-lint ## ruff, clang-format and mypy
 	$(PY) -m ruff check .

@@ -198,7 +198,8 @@ def header() -> str:
         words = (text.replace(" ", "\0") for text in form(typed))  # lines break between calls
         code = textwrap.fill(", ".join(words), 96).replace("\0", " ")
         parts.append(f"constexpr auto {name} = program({{")
-        parts.append(textwrap.indent(code, "    ") + "});\n")
+        phases = textwrap.fill(", ".join(map(str, typed.phases)), 90)
+        parts.append(textwrap.indent(f"{code}}}, {{{phases}", "    ") + "});\n")
     listed = " ".join(f"X({name})" for name in names)
     parts += ["}  // namespace needle::frozen\n", f"#define NEEDLE_FROZEN_PROGRAMS(X) {listed}", ""]
     return "\n".join(parts)

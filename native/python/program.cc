@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "tile/blocking.h"
 #include "tile/program.h"
 
 namespace needle {
@@ -451,6 +452,14 @@ void conv_then(nb::handle program, nb::handle outs, nb::handle x, nb::handle w, 
 
 void bind_programs(nb::module_& m) {
   using nb::arg;
+  nb::dict blocking;
+  blocking["tile_bytes"] = kTileBytes;
+  blocking["rows_at_once"] = kRowsAtOnce;
+  blocking["stretch"] = kStretch;
+  blocking["most_pieces"] = kMaxPieces;
+  blocking["grain"] = kGrain;
+  blocking["line_rows"] = kLineRows;
+  m.attr("BLOCKING") = blocking;
   m.def("run", run, arg("program"), arg("outs"), arg("ins"), arg("inner") = 1);
   m.def(
       "new_run", new_run, arg("program"), arg("arrays"), arg("axes"),

@@ -25,10 +25,12 @@ struct Line {
   uint8_t operand;
   uint8_t n_args;
   int16_t args[3];
+  int8_t phase = 0;
 };
 
-// How programs are written: program({load(0), row_max(0), subtract(0, 1), ...}). Arguments are
-// positions in the list; dtypes and kinds that follow from the arguments' are not said.
+// How programs are written: program({load(0), row_max(0), subtract(0, 1), ...}, {0, 0, 1, ...}).
+// Arguments are positions in the list; dtypes and kinds that follow from the arguments' are not
+// said. The second list has the phases (needle/tile/schedule.py).
 namespace frozen {
 
 using enum DType;
@@ -77,10 +79,12 @@ constexpr DType result_of(ElementwiseKind kind) {
 #include "common/elementwise.def"
 
 template <size_t kCount>
-constexpr std::array<Line, kCount> program(const Line (&lines)[kCount]) {
+constexpr std::array<Line, kCount> program(const Line (&lines)[kCount],
+                                           const int (&phases)[kCount]) {
   std::array<Line, kCount> code{};
   for (size_t n = 0; n < kCount; ++n) {
     Line i = lines[n];
+    i.phase = static_cast<int8_t>(phases[n]);
     for (int k = 0; k < i.n_args; ++k) {
       const Line& used = code[static_cast<size_t>(i.args[k])];
       i.kind = std::max(i.kind, used.kind);

@@ -153,11 +153,15 @@ class Decoder {
     i.opcode = f.opcode;
     i.function = f.function;
     i.dtype = from_.dtype();
+    const auto phase = from_.take<uint8_t>();
+    if (phase > kMaxPhases) fail("too many row reductions that depend on each other");
+    i.phase = static_cast<int8_t>(phase);
     i.n_args = static_cast<uint8_t>(f.n_args);
     for (int k = 0; k < 3; ++k) {
       const auto arg = from_.take<uint16_t>();
       if (k >= f.n_args) continue;
       if (arg >= number_ || p_.code[arg].opcode == Opcode::store) refuse("an unknown argument");
+      if (p_.code[arg].available() > phase) refuse("its phase is before its arguments are known");
       i.args[k] = static_cast<int16_t>(arg);
     }
     i.payload = from_.take<int64_t>();
@@ -279,11 +283,8 @@ class Decoder {
   int number_ = 0;
 };
 
-bool is_row_reduction(const Instruction& i) {
-  return i.opcode == Opcode::row_reduce || i.opcode == Opcode::gather;
-}
 bool is_reduction(const Instruction& i) {
-  return is_row_reduction(i) || i.opcode == Opcode::column_sum;
+  return i.is_row_reduction() || i.opcode == Opcode::column_sum;
 }
 // Its value is at hand in every phase.
 bool is_source(const Instruction& i) {
@@ -294,7 +295,7 @@ bool is_full_step(const Instruction& i) { return i.kind == ValueKind::full || is
 
 void push(Pass& pass, int number) { pass.steps[pass.count++] = static_cast<int16_t>(number); }
 
-// Finds the phases, and who keeps what where.
+// Finds what each phase computes, and who keeps what where.
 class Scheduler {
  public:
   explicit Scheduler(TileProgram& program) : p_(program) {}
@@ -305,7 +306,7 @@ class Scheduler {
     p_.n_phases = 1;
     find_alive();
     for (int n = 0; n < p_.count; ++n) {
-      if (is_alive_[n]) find_phase(p_.code[n]);
+      if (is_alive_[n]) count(p_.code[n]);
     }
     if (p_.n_phases > kMaxPhases) fail("too many row reductions that depend on each other");
     const int last = p_.n_phases - 1;
@@ -325,12 +326,6 @@ class Scheduler {
   }
 
  private:
-  // When a value can be used. Row reductions end with their phase.
-  int available(int number) const {
-    const Instruction& i = p_.code[number];
-    return i.phase + (is_row_reduction(i) ? 1 : 0);
-  }
-
   // What a store needs: instructions that pairs have taken in are not computed.
   void find_alive() {
     for (int n = p_.count - 1; n >= 0; --n) {
@@ -340,19 +335,12 @@ class Scheduler {
     }
   }
 
-  void find_phase(Instruction& i) {
-    int phase = 0;
-    for (int k = 0; k < i.n_args; ++k) {
-      const int known = available(i.args[k]);
-      phase = known > phase ? known : phase;
-    }
-    if (phase >= 127) fail("too many row reductions that depend on each other");
-    i.phase = static_cast<int8_t>(phase);
+  void count(const Instruction& i) {
     // Seeds and offsets have 8 bytes, but only one each.
     const bool is_in_tiles = !p_.is_random || i.kind != ValueKind::scalar;
     const int size = is_in_tiles ? compute_size(i.type) : 1;
     p_.widest = size > p_.widest ? size : p_.widest;
-    if (is_full_step(i) && phase >= p_.n_phases) p_.n_phases = phase + 1;
+    if (is_full_step(i) && i.phase >= p_.n_phases) p_.n_phases = i.phase + 1;
     const bool is_positional = i.opcode == Opcode::row_index || i.opcode == Opcode::add_at;
     const bool is_plain = (i.kind == ValueKind::full && !is_positional) ||
                           (i.kind == ValueKind::scalar && i.opcode != Opcode::row_size);
@@ -412,9 +400,9 @@ class Scheduler {
       const Instruction& i = p_.code[n];
       if (!is_alive_[n]) continue;
       if (i.kind == ValueKind::scalar) push(p_.scalars, n);
-      if (is_row_reduction(i)) push(p_.phases[i.phase].reduced, n);
+      if (i.is_row_reduction()) push(p_.phases[i.phase].reduced, n);
       if (i.opcode == Opcode::column_sum) push(p_.columns, n);
-      if (i.kind != ValueKind::row || is_row_reduction(i)) continue;
+      if (i.kind != ValueKind::row || i.is_row_reduction()) continue;
       const bool is_last = i.opcode == Opcode::store || i.phase >= p_.n_phases;
       push(is_last ? p_.last_rows : p_.phases[i.phase].rows, n);
     }

@@ -1,9 +1,9 @@
 // Tile programs (needle/tile/program.py), decoded: instructions that are known to be valid, in
 // an order that says when each is computed. Plain data, read by kernels/program.cc.
 //
-// Row reductions cut a program into *phases*: what depends on the reductions of phase p is computed
-// in phase p + 1, in another pass over the row. A value that a later phase uses is kept when the
-// row is short, and computed again when it is long.
+// Row reductions cut a program into *phases* (needle/tile/schedule.py): what depends on the
+// reductions of phase p is computed in phase p + 1, in another pass over the row. A value that a
+// later phase uses is kept when the row is short, and computed again when it is long.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct Instruction {
   DType dtype;       // what the value stands for; a store's is its output's
   ComputeType type;  // of the value; a store's is its argument's
   ValueKind kind;
-  int8_t phase;     // in which it is computed
+  int8_t phase;     // in which it is computed, as the code says
   uint8_t operand;  // of load and store: number among inputs or outputs
   uint8_t n_args;
   int16_t args[3];
@@ -52,6 +52,10 @@ struct Instruction {
   int16_t direct;   // the store that alone takes this value, or -1
   int16_t spread;   // of row and scalar values that full ones use: number of their tile, or -1
   int64_t payload;  // of a constant: the bits of an int64 or a double
+
+  bool is_row_reduction() const { return opcode == Opcode::row_reduce || opcode == Opcode::gather; }
+  // The first phase in which its value can be used. Row reductions end with their phase.
+  int available() const { return phase + (is_row_reduction() ? 1 : 0); }
 };
 
 // The instructions of one pass over the row.

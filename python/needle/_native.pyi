@@ -71,6 +71,7 @@ def set_matmul_precision(precision: int) -> None: ...
 
 UNARY: dict[str, str]  # elementwise functions, each with its kind (native/common/elementwise.def)
 BINARY: dict[str, str]
+BLOCKING: dict[str, int]  # how tile programs cut rows and columns (native/tile/blocking.h)
 REDUCE: dict[str, tuple[str, str]]  # with kind, and what there is of nothing (reduce.def)
 
 def fill(out: Operand, value: Scalar) -> None: ...

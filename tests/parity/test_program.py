@@ -481,6 +481,20 @@ def test_names_of_any_bytes_are_told():
         _native.run(Code(code), (x,), (x,))
 
 
+def test_phases_are_part_of_the_code():
+    """Each pass over the row ends with a reduction: one for the maximum, one for the sum."""
+    typed = softmax.for_dtypes((float32,))
+    assert [p for i, p in zip(typed.instructions, typed.phases, strict=True) if i.name in
+            ("load", "row_max", "exp", "row_sum", "store")] == [0, 0, 1, 1, 2]  # fmt: skip
+    x = Spec(mild(float32, (3, 4)), float32).on(ndl.cpu())
+    last = len(typed.code) - 17  # the store
+    assert typed.code[last + 2] == 2
+    code = bytearray(typed.code)
+    code[last + 2] = 1
+    with pytest.raises(ValueError, match="its phase is before its arguments are known"):
+        _native.run(Code(bytes(code)), (x,), (x,))
+
+
 def test_text():
     assert softmax.text.splitlines()[2].split() == ["%1", "=", "row_max", "%0", "row"]
     typed = softmax.for_dtypes((bfloat16,))

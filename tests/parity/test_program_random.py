@@ -181,7 +181,7 @@ def test_code_that_nobody_checked_is_refused():
     typed = noise.for_dtypes((float32, int64, int64))
     x = Spec(mild(float32, (3, 4)), float32).on(ndl.cpu())
     scalars = [w.on(ndl.cpu()) for w in words(1, 2)]
-    at = typed.code.index(b"random") + len("randomstore") + 1 + 16 * 3
+    at = typed.code.index(b"random") + len("randomstore") + 1 + 17 * 3
 
     def refused(change, match):
         code = bytearray(typed.code)
@@ -193,8 +193,9 @@ def test_code_that_nobody_checked_is_refused():
         return lambda code: code.__setitem__(at + place, value)
 
     refused(with_byte(1, 1), "instruction 3: random numbers are float32")
-    refused(with_byte(2, 0), "instruction 3: its seed and offset must be int64 scalars")
-    refused(with_byte(4, 3), "instruction 3: an unknown argument")
+    refused(with_byte(3, 0), "instruction 3: its seed and offset must be int64 scalars")
+    refused(with_byte(5, 3), "instruction 3: an unknown argument")
+    refused(with_byte(2, 17), "too many row reductions")
     full = typed.code.replace(b"\x07\x00\x07\x00", b"\x07\x02\x07\x00")  # the seed's kind
     with pytest.raises(ValueError, match="seed and offset must be int64 scalars"):
         _native.run(Code(full), (x,), (x, *scalars))

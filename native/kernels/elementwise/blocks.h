@@ -13,14 +13,9 @@ namespace {
 
 constexpr int kMaxOperands = kMaxProgramOperands + 1;  // outputs, inputs, a random stream
 
-// Elements in one piece of parallel_for: about 3 us of the cheapest work, six to ten times what it
-// takes to hand it out. Pieces of 32768 were three of 256 x 384, which two threads share badly: x +
-// row took 11.7 us, and 11.0 with these.
-constexpr int64_t kGrain = 16384;
-
-// The same in large arrays, given what it is in small ones: 32 pieces, but none longer than a core
-// writes in 10 us or so. Each begins by looking at all operands. Adam of 10 million numbers took
-// 5.5 ms with pieces of 4096.
+// Elements in one piece of parallel_for, given how many they are in small arrays: 32 pieces, but
+// none longer than a core writes in 10 us or so. Each begins by looking at all operands. Adam of 10
+// million numbers took 5.5 ms with pieces of 4096.
 constexpr int64_t grain_of(int64_t elements, int64_t least = kGrain) {
   constexpr int64_t kPieces = 32, kLongest = 1 << 16;
   const int64_t even = elements / kPieces;
@@ -141,7 +136,6 @@ inline bool find_transposed(Walk& walk) {
 }
 
 constexpr int64_t kLongRow = 128;  // one row is worth a block
-constexpr int64_t kLineRows = 16;  // of 4-byte elements in a cache line
 
 // Axes of one element in front, until there are the two of blocks.
 inline void pad_axes(Walk& walk) {

@@ -14,7 +14,7 @@ constexpr bool ends_phase(const Line& i) {
   return i.opcode == Opcode::row_reduce || i.opcode == Opcode::gather;
 }
 
-// When each instruction of a program is computed: Scheduler of program.cc, at compile time.
+// What each phase of a program computes: Scheduler of program.cc, at compile time.
 template <size_t kCount>
 struct Schedule {
   std::array<int, kCount> phase{};
@@ -26,10 +26,7 @@ struct Schedule {
 
   constexpr explicit Schedule(const std::array<Line, kCount>& code) {
     for (size_t n = 0; n < kCount; ++n) {
-      for (int k = 0; k < code[n].n_args; ++k) {
-        const auto a = static_cast<size_t>(code[n].args[k]);
-        phase[n] = std::max(phase[n], phase[a] + (ends_phase(code[a]) ? 1 : 0));
-      }
+      phase[n] = code[n].phase;
       if (is_full_step(code[n])) n_phases = std::max(n_phases, phase[n] + 1);
     }
     find_kept(code);

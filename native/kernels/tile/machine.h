@@ -19,7 +19,6 @@
 namespace needle::NEEDLE_ISA {
 namespace {
 
-constexpr int64_t kTileBytes = 4096;
 constexpr int64_t kShortRow = 2 * kRun;  // a call for each row would cost more than spreading
 
 inline int64_t tile_capacity(const TileProgram& program) {

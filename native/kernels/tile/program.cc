@@ -8,8 +8,6 @@ namespace {
 
 constexpr int64_t kKeptBytes = 256 << 10;  // of a tile's rows between phases: stays in L2
 constexpr int64_t kFarElements = 1 << 18;  // that may not be in a core's own cache any more
-constexpr int64_t kStretch = 128;          // rows that column sums add up in float
-constexpr int64_t kMaxPieces = 32;         // that column sums are made of
 
 // The operands of a program, with its random numbers as the last one if it has any: their order is
 // the C order of the shape that the program runs over.

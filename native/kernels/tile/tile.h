@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/dtype.h"
+#include "tile/blocking.h"
 
 namespace needle::NEEDLE_ISA {
 
@@ -73,10 +74,9 @@ struct RowReductionRow {
 };
 extern const RowReductionRow kRowReduce[];  // by ReduceOp; those of truth are empty
 
-// Column sums: rows, four at a time where there are as many in a tile, are added to sums of the
+// Column sums: rows, kRowsAtOnce where there are as many in a tile, are added to sums of the
 // tile's type; flush adds those to the totals and clears them, often enough that float sums stay
 // accurate.
-constexpr int64_t kRowsAtOnce = 4;
 struct ColumnSum {
   void (*add)(void* sums, const void* tile, int64_t rows, int64_t cols);
   void (*add_products)(void* sums, const void* a, const void* b, int64_t rows, int64_t cols);

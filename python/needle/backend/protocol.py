@@ -39,8 +39,22 @@ Steps = tuple[int, ...]
 # The elementwise functions, each with its kind, as native/common/elementwise.def lists them.
 UNARY, BINARY = _native.UNARY, _native.BINARY
 KINDS: dict[str, str] = UNARY | BINARY
+
+
 # The reductions, each with its kind (native/common/reduce.def); what there is of no elements, a
 # number, LOWEST or HIGHEST; the instructions of tile programs that are made of them.
+class Blocking(NamedTuple):
+    """How tile programs cut rows and columns, which decides how sums are rounded."""
+
+    tile_bytes: int
+    rows_at_once: int
+    stretch: int
+    most_pieces: int
+    grain: int
+    line_rows: int
+
+
+BLOCKING = Blocking(**_native.BLOCKING)
 REDUCE = {name: kind for name, (kind, _) in _native.REDUCE.items()}
 OF_NOTHING = {name: nothing for name, (_, nothing) in _native.REDUCE.items()}
 ROW_REDUCTIONS = {f"row_{name}": name for name, kind in REDUCE.items() if kind != "truth"}

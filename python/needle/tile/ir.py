@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..backend.protocol import KINDS as FUNCTION_KINDS, ROW_REDUCTIONS
@@ -26,6 +27,7 @@ from ..dtype import (
     promote,
     uint8,
 )
+from .schedule import phases_of
 
 KINDS = SCALAR, ROW, FULL, COLUMN = "scalar", "row", "full", "column"  # see program.py
 # Instructions that ask where in its row an element stands.
@@ -139,12 +141,15 @@ class TypedProgram:
     def reduces_rows(self) -> bool:
         """Does it reduce rows, in one pass over them? Then no full value waits for a reduction, and
         none is random or summed over columns."""
-        waits: list[bool] = []  # for a reduction
-        for i in self.instructions:
-            waits.append(i.is_row_reduction or any(waits[a] for a in i.args))
-            if i.kind == COLUMN or (i.kind == FULL and waits[-1]):
+        for i, phase in zip(self.instructions, self.phases, strict=True):
+            if i.kind == COLUMN or (i.kind == FULL and phase > 0):
                 return False
         return not self.is_elementwise and not self.is_random and SCALAR not in self.output_kinds
+
+    @cached_property
+    def phases(self) -> tuple[int, ...]:
+        """The pass over its row in which each instruction is computed."""
+        return phases_of(self.instructions)
 
     @property
     def is_random(self) -> bool:
@@ -328,7 +333,7 @@ def encode(
     input_kinds: Sequence[str],
     outputs: Sequence[DType],
 ) -> bytes:
-    """Counts, operands, function names, then 16 bytes an instruction; see native/tile/program.h."""
+    """Counts, operands, function names, then 17 bytes an instruction; see native/tile/program.h."""
     names = list(dict.fromkeys(i.name for i in instructions))
     position = {d: n for n, d in enumerate(DTYPES)}
     parts = [struct.pack("<4sBBBH", b"tile", len(inputs), len(outputs), len(names),
@@ -337,9 +342,10 @@ def encode(
         parts.append(bytes([position[dtype], KINDS.index(kind)]))
     parts.append(bytes(position[dtype] for dtype in outputs))
     parts.extend(bytes([len(n)]) + n.encode() for n in names)
-    for i, dtype in zip(instructions, dtypes, strict=True):
+    for i, dtype, phase in zip(instructions, dtypes, phases_of(instructions), strict=True):
         args = (*i.args, *(0xFFFF,) * (3 - len(i.args)))
-        parts.append(struct.pack("<BBHHH", names.index(i.name), position[dtype], *args))
+        head = names.index(i.name), position[dtype], min(phase, 0xFF)
+        parts.append(struct.pack("<BBBHHH", *head, *args))
         parts.append(_payload(i, dtype))
     return b"".join(parts)
 

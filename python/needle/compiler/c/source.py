@@ -10,6 +10,7 @@ tiles of rows and its groups of four rows appear here too.
 
 from __future__ import annotations
 
+from ...backend.protocol import BLOCKING
 from ...dtype import float32, float64
 from ...ndarray.layout import Shape
 from ...tile.ir import (
@@ -24,8 +25,7 @@ from ...tile.ir import (
 from .space import NotRendered, Rendered, Space, Steps
 from .text import STORED, literal, loaded, rounded, suffix
 
-TILE_BYTES = 4096  # of the native machine: its blocks of row sums have as many
-STRETCH, AT_ONCE = 128, 4  # rows that column sums add up in float, and in one step
+AT_ONCE = BLOCKING.rows_at_once
 DRAWN = 512  # random numbers at a time, where rows do not say how many
 STACK_BYTES = 1 << 16  # larger arrays of a row belong to the thread
 MOST_BYTES = 1 << 22  # of all arrays; programs that need more are not rendered
@@ -40,8 +40,7 @@ def render(name: str, typed: TypedProgram, space: Space) -> Rendered:
 
 
 class _Writer:
-    """Writes the function of one program: finds the phase of each value and what is kept of a row,
-    then writes the text."""
+    """Writes the function of one program: finds what is kept of a row, then writes the text."""
 
     def __init__(self, name: str, typed: TypedProgram, space: Space):
         self.name = name
@@ -57,9 +56,9 @@ class _Writer:
             raise NotRendered("an output is one number for the whole call")
         if any(self.dtypes[n] not in (float32, float64) for n in self.columns):
             raise NotRendered("columns of integers are summed")
-        self.block = TILE_BYTES // self._widest()
+        self.block = BLOCKING.tile_bytes // self._widest()
         self.tile = max(1, min(space.rows, self.block // space.length))
-        self._find_phases()
+        self.phase = typed.phases
         self._find_kept()
 
     def _widest(self) -> int:
@@ -69,15 +68,6 @@ class _Writer:
         return max(4, *(computed_in(d).itemsize for d in found))
 
     # What is computed when ------------------------------------------------------------------
-
-    def _find_phases(self) -> None:
-        """Reductions of phase p are known from phase p + 1 on."""
-        self.phase: list[int] = []
-        for i in self.code:
-            phase = 0
-            for a in i.args:
-                phase = max(phase, self.phase[a] + self.code[a].is_row_reduction)
-            self.phase.append(phase)
 
     def _find_kept(self) -> None:
         """Full values that need an array: drawn ones, and what is reduced or used later."""
@@ -348,7 +338,7 @@ class _Writer:
     def _flush(self) -> None:
         """Sums of some rows go to the totals, in double."""
         length = self.space.length
-        stretch = -(-STRETCH // self.tile) * self.tile
+        stretch = -(-BLOCKING.stretch // self.tile) * self.tile
         self.put(2, f"if ((row - begin) % {stretch} == {stretch - 1} || row + 1 == end) {{")
         for c, n in enumerate(self.columns):
             self.put(3, f"for (i64 j = 0; j < {length}; ++j) {{")

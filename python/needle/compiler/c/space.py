@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...backend.protocol import BLOCKING
 from ...ndarray.layout import Shape, broadcast_shapes, effective_strides
 from ...tile.ir import TypedProgram
 
-GRAIN = 32768  # elements in one piece of the thread pool's work
-# With column sums, as in the native machine: elements in a piece, and how many pieces there are.
-COLUMN_GRAIN, MOST_PIECES = 16384, 32
-LINE_ROWS = 16  # rows that the native machine takes at once where they lie side by side in memory
+GRAIN = 32768  # elements in one piece of the thread pool's work, without column sums
 
 
 class NotRendered(Exception):
@@ -83,7 +81,7 @@ class Rendered:
     def keeps_bits(self) -> bool:
         """Does it add up in the order of the native machine?"""
         space = self.space
-        if space.is_transposed and 0 < self.block < space.length * LINE_ROWS:
+        if space.is_transposed and 0 < self.block < space.length * BLOCKING.line_rows:
             return False
         is_even = len(space.outer) <= 1 and all({0, 1} >= set(s.inner) for s in space.steps)
         return len(space.inner) <= 1 and (is_even or not self.columns)
@@ -95,7 +93,8 @@ class Rendered:
         if not self.columns:
             return max(1, GRAIN // length)
         tiles = -(-self.space.rows // tile)
-        return tile * max(1, COLUMN_GRAIN // (tile * length), -(-tiles // MOST_PIECES))
+        pieces = -(-tiles // BLOCKING.most_pieces)
+        return tile * max(1, BLOCKING.grain // (tile * length), pieces)
 
 
 def space_of(typed: TypedProgram, outs: Sequence[Any], ins: Sequence[Any], inner: int) -> Space:

@@ -16,7 +16,7 @@ from typing import Any
 from ...backend.protocol import ROW_REDUCTIONS
 from ...dtype import DType, bool_, float32, float64, int32, int64
 from ...ndarray.layout import Shape, broadcast_shapes
-from ...tile.ir import COLUMN, FULL, ROW, SCALAR
+from ...tile.ir import COLUMN, FULL, ROW, SCALAR, TypedProgram
 from ...tile.program import Builder, Symbol, apply, cast, random, where
 from ..ir.graph import Node, Operand
 from .spaces import Access, access, memory_order
@@ -55,7 +55,7 @@ class Piece:
         """Reductions of rows that depend on each other."""
         if not self.node.programs:
             return int(ROW in self.output_kinds)
-        return max(_passes(self.node.programs[0]))
+        return _passes(self.node.programs[0])
 
     @property
     def rows(self) -> Shape:
@@ -194,22 +194,19 @@ def _run(node: Node) -> Piece | None:
     )
 
 
-def _passes(typed: Any) -> list[int]:
-    """For each instruction of a program, how many passes over the row its value waits for."""
-    passes: list[int] = []
-    for i in typed.instructions:
-        before = max((passes[a] for a in i.args), default=0)
-        passes.append(before + 1 if i.is_row_reduction else before)
-    return passes
+def _passes(typed: TypedProgram) -> int:
+    """How many passes over the row end with a reduction, one after the other."""
+    both = zip(typed.instructions, typed.phases, strict=True)
+    return max(phase + i.is_row_reduction for i, phase in both)
 
 
 def writes_at_the_end(typed: Any, output: int) -> bool:
     """Is a full output of a program with rows written in the last pass over the row, after all
     reductions? Then it may share memory with an input, since no later pass reads the input."""
-    passes = _passes(typed)
+    last = _passes(typed)
     return any(
-        i.name == "store" and i.detail == output and i.kind == FULL and passed == max(passes)
-        for i, passed in zip(typed.instructions, passes, strict=True)
+        i.name == "store" and i.detail == output and i.kind == FULL and phase == last
+        for i, phase in zip(typed.instructions, typed.phases, strict=True)
     )
 
 

@@ -56,6 +56,20 @@ namespace {
 template <int number, class... Types>
 using PickType = std::tuple_element_t<number, std::tuple<Types...>>;
 
+// What a loop over the instructions goes through. Loops over all of them, most of which would then
+// do nothing, took twice as long to compile.
+enum class Lines : uint8_t {
+  scalar,   // values that are computed once,
+  row,      // or once for each row, when a phase begins
+  outlast,  // row values that are known after a phase, and needed in a later one
+  reduced,  // in this phase
+  ending,   // the same, and gathers
+  needed,   // in each pass over the row: full values, reductions, sums of columns
+  column,   // sums of columns
+  result,   // stores of row values
+  first,    // loads that the first pass needs
+};
+
 // All of it is inlined into run(), where its objects never have an address: what they hold stays in
 // registers, whatever is stored through pointers.
 template <const auto& kCode>
@@ -69,7 +83,7 @@ class FrozenRows {
     const StreamEnd end{rows.streamed_ != 0};
     Row scalars;
     for (int k = 0; k < kOperands; ++k) scalars.at[k] = call.data[k];
-    rows.template each<ValueKind::scalar, 0>(scalars);
+    rows.template compute_all<Lines::scalar, 0>(scalars);
     for (int64_t row = first, count; row < last; row += count) {
       count = rows_together(call, row - first, last - first);
       rows.run_rows(scalars, row, count);
@@ -79,7 +93,42 @@ class FrozenRows {
   static constexpr int kCount = static_cast<int>(std::size(kCode));
   static constexpr Schedule kSchedule{kCode};
   static constexpr int kLastPhase = kSchedule.n_phases - 1;
-  using All = std::make_integer_sequence<int, kCount>;
+
+  static constexpr bool is_among(Lines lines, int phase, int n) {
+    const Line& i = kCode[n];
+    const bool is_now = kSchedule.phase[n] == phase;
+    switch (lines) {
+      case Lines::scalar: return i.kind == ValueKind::scalar && is_now && !ends_phase(i);
+      case Lines::row: return i.kind == ValueKind::row && is_now && !ends_phase(i);
+      case Lines::outlast:
+        return i.kind == ValueKind::row && kSchedule.phase[n] <= phase &&
+               kSchedule.last_use[n] > phase;
+      case Lines::reduced: return i.opcode == Opcode::row_reduce && is_now;
+      case Lines::ending: return ends_phase(i) && is_now;
+      case Lines::needed: return kSchedule.is_needed[phase][n];
+      case Lines::column: return i.opcode == Opcode::column_sum;
+      case Lines::result: return i.opcode == Opcode::store && i.kind == ValueKind::row;
+      case Lines::first: return i.opcode == Opcode::load && kSchedule.is_needed[0][n];
+    }
+  }
+
+  // Their numbers, as a sequence; the list begins with how many they are.
+  template <Lines lines, int phase>
+  static constexpr std::array<int, kCount + 1> list_numbers() {
+    std::array<int, kCount + 1> list{};
+    for (int n = 0; n < kCount; ++n) {
+      if (is_among(lines, phase, n)) list[static_cast<size_t>(++list[0])] = n;
+    }
+    return list;
+  }
+  template <Lines lines, int phase, int... k>
+  static auto sequence_of(std::integer_sequence<int, k...>) {
+    constexpr auto list = list_numbers<lines, phase>();
+    return std::integer_sequence<int, list[k + 1]...>{};
+  }
+  template <Lines lines, int phase>
+  using Numbers = decltype(sequence_of<lines, phase>(
+      std::make_integer_sequence<int, list_numbers<lines, phase>()[0]>{}));
 
   static constexpr int count_of(Opcode opcode) {
     int found = 0;
@@ -147,10 +196,10 @@ class FrozenRows {
     alignas(8) Narrow known[kRowsAtOnce];
     if (count == 1) {  // its values stay in registers
       Row row = make_row<0>(scalars, first, 0, 1, known[0]);
-      for_phases([&](auto phase) NEEDLE_INLINE_LAMBDA { run_phase<phase>(row); });
+      for_each(Phases{}, [&](auto phase) NEEDLE_INLINE_LAMBDA { run_phase<phase>(row); });
       return;
     }
-    for_phases([&](auto phase) NEEDLE_INLINE_LAMBDA {
+    for_each(Phases{}, [&](auto phase) NEEDLE_INLINE_LAMBDA {
       if constexpr (phase == kLastPhase && kColumns > 0) {
         run_last_at_once(scalars, first, known);
       } else {
@@ -162,10 +211,7 @@ class FrozenRows {
       }
     });
   }
-  template <class F>
-  NEEDLE_INLINE static void for_phases(const F& body) {
-    for_numbers(body, std::make_integer_sequence<int, kSchedule.n_phases>{});
-  }
+  using Phases = std::make_integer_sequence<int, kSchedule.n_phases>;
 
   // Row first + r of `count` rows, with what phases before this one found.
   template <int phase>
@@ -177,91 +223,77 @@ class FrozenRows {
       row.next[k] = row.at[k] + count * row_bytes_[k];
     }
     row.kept = kept_ + r * kSchedule.n_kept * length_;
-    for_all([&](auto n) NEEDLE_INLINE_LAMBDA {
-      if constexpr (kCode[n].kind == ValueKind::scalar) {
-        set<n>(row, narrow<n>(scalars));
-      } else if constexpr (outlives<n, phase - 1>) {
-        __builtin_memcpy(row.narrow[n], known[n], sizeof(Type<n>));
-      }
+    for_each(Numbers<Lines::scalar, 0>{},
+             [&](auto n) NEEDLE_INLINE_LAMBDA { set<n>(row, narrow<n>(scalars)); });
+    for_each(Numbers<Lines::outlast, phase - 1>{}, [&](auto n) NEEDLE_INLINE_LAMBDA {
+      __builtin_memcpy(row.narrow[n], known[n], sizeof(Type<n>));
     });
     return row;
   }
 
   template <int phase>
   NEEDLE_INLINE static void remember(const Row& row, Narrow& known) {
-    for_all([&](auto n) NEEDLE_INLINE_LAMBDA {
-      if constexpr (outlives<n, phase>) {
-        __builtin_memcpy(known[n], row.narrow[n], sizeof(Type<n>));
-      }
+    for_each(Numbers<Lines::outlast, phase>{}, [&](auto n) NEEDLE_INLINE_LAMBDA {
+      __builtin_memcpy(known[n], row.narrow[n], sizeof(Type<n>));
     });
   }
 
-  // A row value that is known after a phase, and needed in a later one.
-  template <int n, int phase>
-  static constexpr bool outlives = kCode[n].kind == ValueKind::row && kSchedule.phase[n] <= phase &&
-                                   kSchedule.last_use[n] > phase;
-
-  // Calls body(n) for the number of each instruction, a constant.
-  template <class F>
-  NEEDLE_INLINE static void for_all(const F& body) {
-    for_numbers(body, All{});
-  }
+  // Calls body(n) for each number of a sequence, a constant.
   template <class F, int... n>
-  NEEDLE_INLINE static void for_numbers(const F& body, std::integer_sequence<int, n...>) {
+  NEEDLE_INLINE static void for_each(std::integer_sequence<int, n...>, const F& body) {
     (body(std::integral_constant<int, n>{}), ...);
   }
 
   template <int phase>
   NEEDLE_INLINE void run_phase(Row& row) const {
-    each<ValueKind::row, phase>(row);
+    compute_all<Lines::row, phase>(row);
     double totals[kCount];
-    for_all([&](auto n) NEEDLE_INLINE_LAMBDA {
-      if constexpr (is_reduced<phase, n>) {
-        totals[n] = static_cast<double>(Reduction<n>::template identity<float>());
-      }
+    for_each(Numbers<Lines::reduced, phase>{}, [&](auto n) NEEDLE_INLINE_LAMBDA {
+      totals[n] = static_cast<double>(Reduction<n>::template identity<float>());
     });
     for (int64_t start = 0; start < length_; start += block_) {
       run_block<phase>(row, start, min_of(block_, length_ - start), totals);
     }
-    for_all([&](auto n) NEEDLE_INLINE_LAMBDA { finish<phase, n>(row, totals[n]); });
+    for_each(Numbers<Lines::ending, phase>{},
+             [&](auto n) NEEDLE_INLINE_LAMBDA { finish<n>(row, totals[n]); });
     if constexpr (phase == kLastPhase) finish_row(row);
   }
 
   NEEDLE_INLINE void finish_row(Row& row) const {
-    each<ValueKind::row, kSchedule.n_phases>(row);
-    for_all([&](auto n) NEEDLE_INLINE_LAMBDA { store_row_value<n>(row); });
+    compute_all<Lines::row, kSchedule.n_phases>(row);
+    for_each(Numbers<Lines::result, 0>{}, [&](auto n) NEEDLE_INLINE_LAMBDA {
+      constexpr Line i = kCode[n];
+      *place<Type<n>>(row, i.operand) = cast<Type<n>>(narrow<i.args[0]>(row));
+    });
   }
 
   // The last phase, which adds to sums of columns, of kRowsAtOnce rows.
   NEEDLE_INLINE void run_last_at_once(const Row& scalars, int64_t first,
                                       const Narrow (&known)[kRowsAtOnce]) const {
     Row rows[kRowsAtOnce];
-    for_rows([&](auto r) NEEDLE_INLINE_LAMBDA {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRowsAtOnce; ++r) {
       rows[r] = make_row<kLastPhase>(scalars, first, r, kRowsAtOnce, known[r]);
-      each<ValueKind::row, kLastPhase>(rows[r]);
-    });
+      compute_all<Lines::row, kLastPhase>(rows[r]);
+    }
     for_each_vec<float>(length_, [&](int64_t j, const auto& lanes) NEEDLE_INLINE_LAMBDA {
       Vec<float> parts[kCount][kRowsAtOnce];
-      for_rows([&](auto r) NEEDLE_INLINE_LAMBDA {
+#pragma GCC unroll 4
+      for (int r = 0; r < kRowsAtOnce; ++r) {
         Partial none;
         run_vec<kLastPhase>(rows[r], j, lanes, none, 0,
                             [&](auto n, Vec<float> x) NEEDLE_INLINE_LAMBDA { parts[n][r] = x; });
-      });
-      for_all([&](auto n) NEEDLE_INLINE_LAMBDA {
-        if constexpr (kCode[n].opcode == Opcode::column_sum) {
-          static_assert(kRowsAtOnce == 4);
-          const auto& [a, b, c, d] = parts[n];
-          float* const to = static_cast<float*>(sums_[n]) + j;
-          const Vec<float> sum = lanes.load(to);
-          lanes.store(to, adds_pairs_ ? sum + ((a + b) + (c + d)) : sum + a + b + c + d);
-        }
+      }
+      for_each(Numbers<Lines::column, 0>{}, [&](auto n) NEEDLE_INLINE_LAMBDA {
+        static_assert(kRowsAtOnce == 4);
+        const auto& [a, b, c, d] = parts[n];
+        float* const to = static_cast<float*>(sums_[n]) + j;
+        const Vec<float> sum = lanes.load(to);
+        lanes.store(to, adds_pairs_ ? sum + ((a + b) + (c + d)) : sum + a + b + c + d);
       });
     });
-    for_rows([&](auto r) NEEDLE_INLINE_LAMBDA { finish_row(rows[r]); });
-  }
-  template <class F>
-  NEEDLE_INLINE static void for_rows(const F& body) {
-    for_numbers(body, std::make_integer_sequence<int, kRowsAtOnce>{});
+#pragma GCC unroll 4
+    for (int r = 0; r < kRowsAtOnce; ++r) finish_row(rows[r]);
   }
 
   // Row and scalar values -------------------------------------------------------------------------
@@ -278,37 +310,35 @@ class FrozenRows {
     __builtin_memcpy(row.narrow[n], &value, sizeof value);
   }
 
-  // Those of a kind that are known when the phase begins.
-  template <ValueKind kind, int phase>
-  NEEDLE_INLINE void each(Row& row) const {
-    for_all([&](auto n) NEEDLE_INLINE_LAMBDA { compute_narrow<kind, phase, n>(row); });
+  // Those that are known when the phase begins.
+  template <Lines lines, int phase>
+  NEEDLE_INLINE void compute_all(Row& row) const {
+    for_each(Numbers<lines, phase>{}, [&](auto n) NEEDLE_INLINE_LAMBDA { compute_narrow<n>(row); });
   }
 
-  template <ValueKind kind, int phase, int n>
+  template <int n>
   NEEDLE_INLINE void compute_narrow(Row& row) const {
     constexpr Line i = kCode[n];
-    if constexpr (i.kind == kind && kSchedule.phase[n] == phase && !ends_phase(i)) {
-      constexpr int a = i.args[0], b = i.args[1], c = i.args[2];
-      if constexpr (i.opcode == Opcode::load) {
-        set<n>(row, *place<Type<n>>(row, kOutputs + i.operand));
-      } else if constexpr (i.opcode == Opcode::constant) {
-        const int64_t payload = program_.code[n].payload;
-        constexpr bool is_real = is_floating<Type<n>>;
-        set<n>(row, is_real ? cast<Type<n>>(__builtin_bit_cast(double, payload))
-                            : cast<Type<n>>(payload));
-      } else if constexpr (i.opcode == Opcode::row_size) {
-        set<n>(row, cast<Type<n>>(length_));
-      } else if constexpr (i.opcode == Opcode::cast) {
-        set<n>(row, cast<Type<n>>(narrow<a>(row)));
-      } else if constexpr (i.opcode == Opcode::select) {
-        set<n>(row, narrow<a>(row).byte != 0 ? narrow<b>(row) : narrow<c>(row));
-      } else if constexpr (i.opcode == Opcode::unary) {
-        constexpr auto op = static_cast<UnaryOp>(i.function);
-        set<n>(row, as_value<n>(Formula<op>::apply(held(narrow<a>(row)))));
-      } else if constexpr (i.opcode == Opcode::binary) {
-        constexpr auto op = static_cast<BinaryOp>(i.function);
-        set<n>(row, as_value<n>(Formula<op>::apply(held(narrow<a>(row)), held(narrow<b>(row)))));
-      }
+    constexpr int a = i.args[0], b = i.args[1], c = i.args[2];
+    if constexpr (i.opcode == Opcode::load) {
+      set<n>(row, *place<Type<n>>(row, kOutputs + i.operand));
+    } else if constexpr (i.opcode == Opcode::constant) {
+      const int64_t payload = program_.code[n].payload;
+      constexpr bool is_real = is_floating<Type<n>>;
+      set<n>(row,
+             is_real ? cast<Type<n>>(__builtin_bit_cast(double, payload)) : cast<Type<n>>(payload));
+    } else if constexpr (i.opcode == Opcode::row_size) {
+      set<n>(row, cast<Type<n>>(length_));
+    } else if constexpr (i.opcode == Opcode::cast) {
+      set<n>(row, cast<Type<n>>(narrow<a>(row)));
+    } else if constexpr (i.opcode == Opcode::select) {
+      set<n>(row, narrow<a>(row).byte != 0 ? narrow<b>(row) : narrow<c>(row));
+    } else if constexpr (i.opcode == Opcode::unary) {
+      constexpr auto op = static_cast<UnaryOp>(i.function);
+      set<n>(row, as_value<n>(Formula<op>::apply(held(narrow<a>(row)))));
+    } else if constexpr (i.opcode == Opcode::binary) {
+      constexpr auto op = static_cast<BinaryOp>(i.function);
+      set<n>(row, as_value<n>(Formula<op>::apply(held(narrow<a>(row)), held(narrow<b>(row)))));
     }
   }
 
@@ -318,14 +348,6 @@ class FrozenRows {
       return {static_cast<uint8_t>(result)};
     else
       return static_cast<Type<n>>(result);
-  }
-
-  template <int n>
-  NEEDLE_INLINE static void store_row_value(const Row& row) {
-    constexpr Line i = kCode[n];
-    if constexpr (i.opcode == Opcode::store && i.kind == ValueKind::row) {
-      *place<Type<n>>(row, i.operand) = cast<Type<n>>(narrow<i.args[0]>(row));
-    }
   }
 
   // An operand at the row's first element.
@@ -341,16 +363,12 @@ class FrozenRows {
   template <int n>
   using TotalOf = typename Reduction<n>::template Total<float>;
 
-  template <int phase, int n>
-  static constexpr bool is_reduced =
-      kCode[n].opcode == Opcode::row_reduce && kSchedule.phase[n] == phase;
-
-  template <int phase, int n>
+  template <int n>
   NEEDLE_INLINE void finish(Row& row, double total) const {
     constexpr Line i = kCode[n];
-    if constexpr (is_reduced<phase, n>) {
+    if constexpr (i.opcode == Opcode::row_reduce) {
       set<n>(row, static_cast<float>(total));
-    } else if constexpr (i.opcode == Opcode::gather && kSchedule.phase[n] == phase) {
+    } else {
       constexpr int a = i.args[0], keep = kSchedule.keep[a];
       static_assert(kCode[a].opcode == Opcode::load || keep >= 0);
       const auto at = static_cast<int64_t>(narrow<i.args[1]>(row));
@@ -377,7 +395,7 @@ class FrozenRows {
     for (int n = 0; n < kCount; ++n) {
       const bool is_unary = kSchedule.is_needed[phase][n] && kCode[n].opcode == Opcode::unary;
       if (!kHasRoom && is_unary && is_long(kCode[n].function)) return false;
-      found |= kCode[n].opcode == Opcode::row_reduce && kSchedule.phase[n] == phase;
+      found |= is_among(Lines::reduced, phase, n);
     }
     return found;
   }
@@ -390,11 +408,8 @@ class FrozenRows {
   template <int phase>
   NEEDLE_INLINE void run_block(Row& row, int64_t start, int64_t size, double* totals) const {
     Partial partial;
-    for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
-      constexpr int n = number;
-      if constexpr (is_reduced<phase, n>) {
-        for (auto& sum : partial[n]) sum = splat(Reduction<n>::template identity<float>());
-      }
+    for_each(Numbers<Lines::reduced, phase>{}, [&](auto n) NEEDLE_INLINE_LAMBDA {
+      for (auto& sum : partial[n]) sum = splat(Reduction<n>::template identity<float>());
     });
     int64_t done = 0;
     if constexpr (reduces_in_groups<phase>()) done = run_groups<phase>(row, start, size, partial);
@@ -406,12 +421,9 @@ class FrozenRows {
                        lanes.store(sum, lanes.load(sum) + x);
                      });
     });
-    for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
-      constexpr int n = number;
-      if constexpr (is_reduced<phase, n>) {
-        const auto whole = static_cast<TotalOf<n>>(meet<Reduction<n>, float>(partial[n]));
-        totals[n] = Reduction<n>::apply(static_cast<TotalOf<n>>(totals[n]), whole);
-      }
+    for_each(Numbers<Lines::reduced, phase>{}, [&](auto n) NEEDLE_INLINE_LAMBDA {
+      const auto whole = static_cast<TotalOf<n>>(meet<Reduction<n>, float>(partial[n]));
+      totals[n] = Reduction<n>::apply(static_cast<TotalOf<n>>(totals[n]), whole);
     });
   }
 
@@ -425,12 +437,11 @@ class FrozenRows {
     copy_partial<phase>(sums, partial);
     int64_t j = 0;
     for (; j + kGroup <= size; j += kGroup) {
-      for_numbers(
-          [&](auto v) NEEDLE_INLINE_LAMBDA {
-            run_vec<phase>(row, start + j + v * kLanes<float>, WholeVec<float>{}, sums, v,
-                           [](auto, Vec<float>) {});
-          },
-          std::make_integer_sequence<int, kPartial>{});
+#pragma GCC unroll 16
+      for (int v = 0; v < kPartial; ++v) {
+        run_vec<phase>(row, start + j + v * kLanes<float>, WholeVec<float>{}, sums, v,
+                       [](auto, Vec<float>) {});
+      }
     }
     copy_partial<phase>(partial, sums);
     return j;
@@ -438,11 +449,8 @@ class FrozenRows {
 
   template <int phase>
   NEEDLE_INLINE static void copy_partial(Partial& to, const Partial& from) {
-    for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
-      constexpr int n = number;
-      if constexpr (is_reduced<phase, n>) {
-        for (int v = 0; v < kPartial; ++v) to[n][v] = from[n][v];
-      }
+    for_each(Numbers<Lines::reduced, phase>{}, [&](auto n) NEEDLE_INLINE_LAMBDA {
+      for (int v = 0; v < kPartial; ++v) to[n][v] = from[n][v];
     });
   }
 
@@ -453,29 +461,25 @@ class FrozenRows {
                              int64_t v, const F& add_to_column) const {
     Floats values[kCount];
     if (phase == 1 && is_far_) ask_for_next_row(row, at);
-    for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
-      constexpr int n = number;
-      if constexpr (kSchedule.is_needed[phase][n]) compute<phase, n>(row, values, at, lanes);
-      if constexpr (is_reduced<phase, n>) {
-        constexpr int a = kCode[n].args[0];
+    for_each(Numbers<Lines::needed, phase>{}, [&](auto n) NEEDLE_INLINE_LAMBDA {
+      constexpr int a = kCode[n].args[0];
+      if constexpr (kCode[n].opcode == Opcode::row_reduce) {
         const auto identity = splat(Reduction<n>::template identity<float>());
         const Vec<float> x = lanes.merge(values[a].lanes, identity);
         partial[n][v] = Reduction<n>::apply(partial[n][v], x);
-      } else if constexpr (kCode[n].opcode == Opcode::column_sum && phase == kLastPhase) {
-        constexpr int a = kCode[n].args[0];
-        add_to_column(number, values[a].lanes);
+      } else if constexpr (kCode[n].opcode == Opcode::column_sum) {
+        add_to_column(n, values[a].lanes);
+      } else {
+        compute<phase, n>(row, values, at, lanes);
       }
     });
   }
 
   // What the first pass over a later row will read at a place.
   NEEDLE_INLINE void ask_for_next_row(const Row& row, int64_t at) const {
-    for_all([&](auto number) NEEDLE_INLINE_LAMBDA {
-      constexpr Line i = kCode[number];
-      if constexpr (i.opcode == Opcode::load && kSchedule.is_needed[0][number]) {
-        constexpr int k = kOutputs + i.operand;
-        __builtin_prefetch(row.next[k] + at * static_cast<int64_t>(sizeof(float)));
-      }
+    for_each(Numbers<Lines::first, 0>{}, [&](auto n) NEEDLE_INLINE_LAMBDA {
+      constexpr int k = kOutputs + kCode[n].operand;
+      __builtin_prefetch(row.next[k] + at * static_cast<int64_t>(sizeof(float)));
     });
   }
 

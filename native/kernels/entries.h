@@ -1,4 +1,4 @@
-// The kernels of one instruction set, as they are declared to each other and gathered by table.cc.
+// The kernels of one instruction set, as they are declared to each other, and gathered.
 #pragma once
 
 #include <type_traits>
@@ -22,9 +22,17 @@ namespace needle::NEEDLE_ISA {
 NEEDLE_KERNELS(NEEDLE_DECLARE)
 #undef NEEDLE_DECLARE
 
-std::remove_pointer_t<decltype(KernelTable::matmul)> matmul_bf16;  // avx512 only
-std::remove_pointer_t<decltype(KernelTable::matmul)> matmul_amx;   // avx512 and wide only
-std::remove_pointer_t<decltype(KernelTable::matmul_then)> matmul_then_amx;
-std::remove_pointer_t<decltype(KernelTable::matmul_of)> matmul_of_amx;
+namespace {
 
+// The table of this instruction set, under a name of its own.
+constexpr KernelTable make_table(const char* name) {
+#define NEEDLE_ONE(name) +1
+  static_assert(sizeof(KernelTable) == (1 NEEDLE_KERNELS(NEEDLE_ONE)) * sizeof(void*), "all of it");
+#undef NEEDLE_ONE
+#define NEEDLE_ENTRY(name) .name = NEEDLE_ISA::name,
+  return {.name = name, NEEDLE_KERNELS(NEEDLE_ENTRY)};
+#undef NEEDLE_ENTRY
+}
+
+}  // namespace
 }  // namespace needle::NEEDLE_ISA

@@ -46,6 +46,19 @@ using Compute =
     std::conditional_t<is_half<E>, float,
                        std::conditional_t<is_floating<E> || is_same<E, int64_t>, E, int32_t>>;
 
+// Calls body(Tag<compute type>) for a dtype known at run time.
+template <class F>
+inline void with_compute_type(DType dtype, F&& body) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16: return body(Tag<float>{});
+    case DType::f64: return body(Tag<double>{});
+    case DType::i64: return body(Tag<int64_t>{});
+    default: return body(Tag<int32_t>{});
+  }
+}
+
 // How a value of an element type is held while computing.
 template <class T>
 NEEDLE_INLINE T held(T x) {
@@ -182,38 +195,13 @@ inline void prefetch(const void* from, int64_t bytes) {
 
 inline int64_t byte_stride(const View& v, int axis) { return v.strides[axis] * item_size(v.dtype); }
 
+}  // namespace
+
 // Reads n elements that lie `stride` bytes apart into tile; and the reverse.
 template <class T>
 using LoadFn = void (*)(T* tile, const char* from, int64_t stride, int64_t n);
 template <class T>
 using StoreFn = void (*)(char* to, int64_t stride, const T* tile, int64_t n);
-
-template <class T, class As, class From>
-void load_tile(T* __restrict tile, const char* from, int64_t stride, int64_t n) {
-  const auto element = [](const From& x) { return static_cast<T>(held(cast<As>(x))); };
-  if (stride == static_cast<int64_t>(sizeof(From))) {
-    const From* source = reinterpret_cast<const From*>(from);
-    int64_t i = 0;
-    if constexpr (is_same<As, T>) i = convert_vectors(tile, source, n);
-    for (; i < n; ++i) tile[i] = element(source[i]);
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i, from += stride) {
-    tile[i] = element(*reinterpret_cast<const From*>(from));
-  }
-}
-
-template <class To, class T>
-void store_tile(char* to, int64_t stride, const T* __restrict tile, int64_t n) {
-  if (stride == static_cast<int64_t>(sizeof(To))) {
-    To* target = reinterpret_cast<To*>(to);
-    for (int64_t i = convert_vectors(target, tile, n); i < n; ++i) target[i] = cast<To>(tile[i]);
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i, to += stride) {
-    *reinterpret_cast<To*>(to) = cast<To>(tile[i]);
-  }
-}
 
 // A strided operand, read tile by tile: in place when its elements are Ts side by side.
 template <class T>
@@ -221,7 +209,7 @@ struct Source {
   LoadFn<T> load;
   bool is_plain;  // the storage type is T itself
 
-  const T* tile(const char* from, int64_t stride, int64_t n, T* buffer) const {
+  NEEDLE_INLINE const T* tile(const char* from, int64_t stride, int64_t n, T* buffer) const {
     if (is_plain && stride == static_cast<int64_t>(sizeof(T))) {
       return reinterpret_cast<const T*>(from);
     }
@@ -230,16 +218,31 @@ struct Source {
   }
 };
 
-// Elements of a dtype, cast to the element type As, held in T (of As's size).
+// Elements of a dtype, cast to the element type As, held in T (of As's size); tiles.cc.
 template <class T, class As>
-Source<T> source_of(DType dtype) {
-  Source<T> source = {};
-  with_dtype(dtype, [&](auto tag) {
-    using From = typename decltype(tag)::type;
-    source = {load_tile<T, As, From>, is_same<From, As>};
-  });
-  return source;
-}
+Source<T> source_of(DType dtype);
 
-}  // namespace
+// How Ts are stored as elements of a dtype.
+template <class T>
+StoreFn<T> store_of(DType dtype);
+
+#define NEEDLE_SOURCES(X) \
+  X(float, float)         \
+  X(double, double)       \
+  X(int32_t, int32_t)     \
+  X(int64_t, int64_t)     \
+  X(uint32_t, int32_t) X(uint64_t, int64_t) X(uint8_t, bool_t) X(float, bool_t) X(double, bool_t)
+#define NEEDLE_STORES(X) X(float) X(double) X(int32_t) X(int64_t) X(uint32_t) X(uint64_t) X(uint8_t)
+
+#define NEEDLE_DECLARE(T, As) \
+  template <>                 \
+  Source<T> source_of<T, As>(DType dtype);
+NEEDLE_SOURCES(NEEDLE_DECLARE)
+#undef NEEDLE_DECLARE
+#define NEEDLE_DECLARE(T) \
+  template <>             \
+  StoreFn<T> store_of<T>(DType dtype);
+NEEDLE_STORES(NEEDLE_DECLARE)
+#undef NEEDLE_DECLARE
+
 }  // namespace needle::NEEDLE_ISA

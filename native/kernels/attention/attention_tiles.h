@@ -99,11 +99,8 @@ Rows<T> rows_of(const View& view, int64_t head) {
 
 template <class T>
 Target<T> target_of(const View& view, int64_t head) {
-  Target<T> target = {head_of(view, head), byte_stride(view, view.ndim - 2),
-                      byte_stride(view, view.ndim - 1), nullptr};
-  with_dtype(view.dtype,
-             [&](auto tag) { target.store = store_tile<typename decltype(tag)::type, T>; });
-  return target;
+  return {head_of(view, head), byte_stride(view, view.ndim - 2), byte_stride(view, view.ndim - 1),
+          store_of<T>(view.dtype)};
 }
 
 template <class T>

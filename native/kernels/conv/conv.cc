@@ -13,7 +13,7 @@ namespace {
 
 // Calls body(Tag<type to compute in>): halves in float, integers and bools in 64 bits, which wrap.
 template <class F>
-void with_compute_type(DType dtype, F&& body) {
+void with_conv_type(DType dtype, F&& body) {
   switch (dtype) {
     case DType::f32:
     case DType::f16:
@@ -214,7 +214,7 @@ template <class F>
 void with_inputs(const View& out, const View& a, const View& b, const F& body) {
   if (is_done(out, a, b)) return;
   const Unaliased left(a, out), right(b, out);
-  with_compute_type(out.dtype, [&](auto tag) { body(tag, left.view(), right.view()); });
+  with_conv_type(out.dtype, [&](auto tag) { body(tag, left.view(), right.view()); });
 }
 
 }  // namespace

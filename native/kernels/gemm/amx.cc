@@ -123,22 +123,18 @@ void multiply_amx(const Product<float>& p, const Epilogue* epilogue) {
 
 template <class E>
 void multiply_or_amx(const Product<float>& p) {
-  if (!takes_amx<E>(p)) return multiply(p);
+  if (!takes_amx<E>(p)) return multiply_floats(p);
   multiply_amx<E>(p.along_rows(), nullptr);
 }
-
-}  // namespace
 
 void matmul_amx(const View& out, const View& a, const View& b) {
   if (out.size() == 0) return;
   const bool has_tiles = out.dtype == DType::f32 || out.dtype == DType::bf16;
   if (!has_tiles || b.dtype != out.dtype) return matmul(out, a, b);
   const Unaliased left(a, out), right(b, out);
-  if (out.dtype == DType::f32) {
-    multiply_views<float>(out, left.view(), right.view(), multiply_or_amx<float>);
-  } else {
-    multiply_views<bf16_t>(out, left.view(), right.view(), multiply_or_amx<bf16_t>);
-  }
+  const bool is_split = out.dtype == DType::f32;
+  multiply_views<float>(out, left.view(), right.view(),
+                        is_split ? multiply_or_amx<float> : multiply_or_amx<bf16_t>);
 }
 
 void matmul_then_amx(const TileProgram& program, const View* const* operands) {
@@ -172,5 +168,20 @@ void matmul_of_amx(const TileProgram& program, const TileProgram* then,
     then == nullptr ? matmul_amx(*v[0], *v[1], *v[2]) : matmul_then_amx(*then, v);
   });
 }
+
+}  // namespace
+
+extern const KernelTable amx_table;
+constexpr KernelTable amx_table = [] {
+#if defined(NEEDLE_WIDE)
+  KernelTable kernels = make_table("wide-amx");
+#else
+  KernelTable kernels = make_table("amx");
+#endif
+  kernels.matmul = matmul_amx;
+  kernels.matmul_then = matmul_then_amx;
+  kernels.matmul_of = matmul_of_amx;
+  return kernels;
+}();
 
 }  // namespace needle::NEEDLE_ISA

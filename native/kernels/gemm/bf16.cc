@@ -63,18 +63,25 @@ struct DotUnit {
 void multiply_or_dots(const Product<float>& p) {
   constexpr int64_t kLeastSide = 32, kLeastWork = int64_t{1} << 20;
   if (min_of(min_of(p.m, p.n), p.k) < kLeastSide || p.m * p.n * p.k < kLeastWork) {
-    return multiply(p);
+    return multiply_floats(p);
   }
   PairGemm<bf16_t, 1, DotUnit>(p.along_rows(), nullptr).run();
 }
-
-}  // namespace
 
 void matmul_bf16(const View& out, const View& a, const View& b) {
   if (out.size() == 0) return;
   if (out.dtype != DType::bf16 || b.dtype != out.dtype) return matmul(out, a, b);
   const Unaliased left(a, out), right(b, out);
-  multiply_views<bf16_t>(out, left.view(), right.view(), multiply_or_dots);
+  multiply_views<float>(out, left.view(), right.view(), multiply_or_dots);
 }
+
+}  // namespace
+
+extern const KernelTable bf16_table;
+constexpr KernelTable bf16_table = [] {
+  KernelTable kernels = make_table("avx512bf16");
+  kernels.matmul = matmul_bf16;
+  return kernels;
+}();
 
 }  // namespace needle::NEEDLE_ISA

@@ -24,7 +24,6 @@
 #include "kernels/simd/vec.h"
 
 namespace needle::NEEDLE_ISA {
-namespace {
 
 template <class T>
 struct Panels {
@@ -39,7 +38,7 @@ struct Ahead {
   int64_t across = 0, along = 0;
   int64_t block = 0, blocks = 1;  // from the lines of a block to those of the next, of so many
 
-  void next_block() { at = --blocks > 0 ? at + block : nullptr; }
+  NEEDLE_INLINE void next_block() { at = --blocks > 0 ? at + block : nullptr; }
 };
 
 // The sum over p and k: what all blocks of C have in common.
@@ -66,10 +65,41 @@ constexpr int kAccumulators = 8, kRows = 4, kMostRows = 4;  // of 16, the produc
 #endif
 constexpr int kMostVecs = 4;
 
+// C's block whose first element is at `row`, `col` of the sum, and at `c` in memory. `last` is how
+// many lanes of the last vector are columns of C.
+template <class T>
+using BlockFn = void (*)(const PanelSum<T>& sum, int64_t row, int64_t col, T* c, int64_t c_row,
+                         int last, bool accumulate);
+
+// The kernels of all blocks, compiled once (blocks_*.cc), by rows - 1, vectors - 1, is_short.
+template <class T>
+struct Blocks {
+  BlockFn<T> fn[kMostRows][kMostVecs][2];
+};
+extern const Blocks<float> float_blocks;
+extern const Blocks<double> double_blocks;
+extern const Blocks<uint32_t> word_blocks;
+extern const Blocks<uint64_t> long_blocks;
+
+namespace {
+
+NEEDLE_INLINE const Blocks<float>& blocks_of(float) { return float_blocks; }
+NEEDLE_INLINE const Blocks<double>& blocks_of(double) { return double_blocks; }
+NEEDLE_INLINE const Blocks<uint32_t>& blocks_of(uint32_t) { return word_blocks; }
+NEEDLE_INLINE const Blocks<uint64_t>& blocks_of(uint64_t) { return long_blocks; }
+
 // Is a last vector of few columns multiplied as half of one? 100 x 784 x 100 on one Zen 4 core: 159
 // us, as a whole one 165; x 50: 86 and 94.
 template <class T>
 constexpr bool kTakesHalves = kVecBytes == 64 && (is_same<T, float> || is_same<T, double>);
+
+// Has a block of few columns in its last vector a kernel of its own: with half of that vector, or a
+// masked one where masks take time?
+template <class T>
+constexpr bool is_short(int last) {
+  if (kMaskIsFree) return kTakesHalves<T> && last <= kLanes<T> / 2;
+  return last < kLanes<T>;
+}
 
 // How many vectors wide blocks of so many rows may be; with AVX-512, 14 x 2, 9 x 3 and 7 x 4.
 constexpr int block_vecs(int64_t rows) {
@@ -87,81 +117,6 @@ constexpr int64_t block_rows(int64_t cols) {
   return cols <= block_cols<T>(kMostRows) ? kMostRows : kRows;
 }
 
-// C's block whose first element is at `row`, `col` of the sum, and at `c` in memory. `last` is how
-// many lanes of the last vector are columns of C.
-template <class T>
-using BlockFn = void (*)(const PanelSum<T>& sum, int64_t row, int64_t col, T* c, int64_t c_row,
-                         int last, bool accumulate);
-
-// IsMasked, IsHalf: the last vector.
-template <class T, int Rows, int Vecs, bool IsMasked, bool IsHalf = false>
-void multiply_block(const PanelSum<T>& sum, int64_t row, int64_t col, T* c, int64_t c_row, int last,
-                    bool accumulate) {
-  constexpr int kGroup = 3;  // rows per pointer into A: x86 adds 0, 1 or 2 steps in an address
-  constexpr int kGroups = (Rows + kGroup - 1) / kGroup;
-  const Lanes<T> lanes(last);
-  const auto load_vec = [&](const T* from, int v) NEEDLE_INLINE_LAMBDA {
-    return IsMasked && v == Vecs - 1 ? lanes.load(from + v * kLanes<T>)
-                                     : load(from + v * kLanes<T>);
-  };
-  const auto ask_for_c = [&](int i) NEEDLE_INLINE_LAMBDA {
-#pragma GCC unroll 4
-    for (int v = 0; v < Vecs; ++v) __builtin_prefetch(c + i * c_row + v * kLanes<T>, 1);
-  };
-  // Two rows of C with each line of k, while there are enough: all at once are more than a core
-  // can wait for (640 x 128 x 10000 on one Zen 4 core: 105 GFLOP/s, at once 102).
-  constexpr int64_t kLine = 64 / sizeof(T);
-  int asked = 0;
-  for (; sum.count * sum.depth < Rows / 2 * kLine && asked < Rows; ++asked) ask_for_c(asked);
-  const int64_t a_row = sum.a_row, a_col = sum.a_col, b_row = sum.b_row, depth = sum.depth;
-  const char* next = sum.ahead.at;
-  Vec<T> acc[Rows][Vecs] = {};
-  for (int64_t p = 0; p < sum.count; ++p) {
-    const T* b = sum.list[p].b + col;
-    const T* a[kGroups];
-#pragma GCC unroll 16
-    for (int g = 0; g < kGroups; ++g) a[g] = sum.list[p].a + (row + g * kGroup) * a_row;
-    for (int64_t k = 0; k < depth; k += kLine) {
-      for (int end = min_of(Rows, asked + 2); asked < end; ++asked) ask_for_c(asked);
-      if (next != nullptr) {
-#pragma GCC unroll 16
-        for (int i = 0; i < Rows; ++i) __builtin_prefetch(next + i * sum.ahead.across);
-        next += sum.ahead.along;
-      }
-      for (int64_t left = min_of(kLine, depth - k); left > 0; --left, b += b_row) {
-        Vec<T> b_vecs[Vecs];
-#pragma GCC unroll 4
-        for (int v = 0; v < Vecs; ++v) b_vecs[v] = load_vec(b, v);
-#pragma GCC unroll 16
-        for (int i = 0; i < Rows; ++i) {
-          const T* const at = &a[i / kGroup][i % kGroup * a_row];
-          const Vec<T> x = IsHalf && Vecs == 1 ? splat_low(*at) : splat(*at);
-#pragma GCC unroll 4
-          for (int v = 0; v < Vecs; ++v) {
-            acc[i][v] = IsHalf && v == Vecs - 1 ? multiply_add_low(x, b_vecs[v], acc[i][v])
-                                                : multiply_add(x, b_vecs[v], acc[i][v]);
-          }
-        }
-#pragma GCC unroll 16
-        for (int g = 0; g < kGroups; ++g) a[g] += a_col;
-      }
-    }
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < Rows; ++i) {
-    T* const c_at = c + i * c_row;
-#pragma GCC unroll 4
-    for (int v = 0; v < Vecs; ++v) {
-      const Vec<T> total = accumulate ? acc[i][v] + load_vec(c_at, v) : acc[i][v];
-      if (IsMasked && v == Vecs - 1) {
-        lanes.store(c_at + v * kLanes<T>, total);
-      } else {
-        store(c_at + v * kLanes<T>, total);
-      }
-    }
-  }
-}
-
 template <class T>
 struct BlockKernel {
   BlockFn<T> fn;
@@ -174,20 +129,11 @@ struct BlockKernel {
 };
 
 // The kernel for blocks of `rows` (1 to kMostRows) by `cols` (1 to block_cols<T>(rows)).
-template <class T, int Rows = kMostRows, int Vecs = block_vecs(Rows)>
-BlockKernel<T> block_kernel(int64_t rows, int64_t cols) {
-  if constexpr (Rows > 1) {
-    if (rows != Rows) return block_kernel<T, Rows - 1>(rows, cols);
-  }
-  if constexpr (Vecs > 1) {
-    if (cols <= (Vecs - 1) * kLanes<T>) return block_kernel<T, Rows, Vecs - 1>(rows, cols);
-  }
-  const int last = static_cast<int>(cols - (Vecs - 1) * kLanes<T>);
-  if (kTakesHalves<T> && last <= kLanes<T> / 2) {
-    return {multiply_block<T, Rows, Vecs, true, kTakesHalves<T>>, last};
-  }
-  if (kMaskIsFree || last < kLanes<T>) return {multiply_block<T, Rows, Vecs, true>, last};
-  return {multiply_block<T, Rows, Vecs, kMaskIsFree>, last};
+template <class T>
+NEEDLE_INLINE BlockKernel<T> block_kernel(int64_t rows, int64_t cols) {
+  const int64_t vecs = ceil_div(cols, kLanes<T>);
+  const int last = static_cast<int>(cols - (vecs - 1) * kLanes<T>);
+  return {blocks_of(T{}).fn[rows - 1][vecs - 1][is_short<T>(last) ? 1 : 0], last};
 }
 
 // The size of even parts of n, at most `most` each, in multiples of `unit`.

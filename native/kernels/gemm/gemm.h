@@ -20,7 +20,6 @@
 #include "pack.h"
 
 namespace needle::NEEDLE_ISA {
-namespace {
 
 template <class T>
 struct Result {
@@ -29,7 +28,9 @@ struct Result {
   StoreFn<T> store;
   bool is_plain;  // rows are Ts side by side: tiles are written in place
 
-  char* at(int64_t row, int64_t col) const { return data + row * row_stride + col * col_stride; }
+  NEEDLE_INLINE char* at(int64_t row, int64_t col) const {
+    return data + row * row_stride + col * col_stride;
+  }
 };
 
 // out (m x n) = a (m x k) b (k x n)
@@ -40,7 +41,7 @@ struct Product {
   int64_t m, n, k;
 
   // Some rows and columns of out.
-  Product part(int64_t row, int64_t rows, int64_t col, int64_t cols) const {
+  NEEDLE_INLINE Product part(int64_t row, int64_t rows, int64_t col, int64_t cols) const {
     Product some = *this;
     some.out.data = out.at(row, col);
     some.a.data = a.at(row, 0);
@@ -51,7 +52,7 @@ struct Product {
   }
 
   // out' = b' a'
-  Product transposed() const {
+  NEEDLE_INLINE Product transposed() const {
     return {{out.data, out.col_stride, out.row_stride, out.store, out.is_plain},
             b.transposed(),
             a.transposed(),
@@ -61,12 +62,17 @@ struct Product {
   }
 
   // This, or transposed, whichever has rows of out along memory; they are plain only without gaps.
-  Product along_rows() const {
+  NEEDLE_INLINE Product along_rows() const {
     Product p = length_of(out.row_stride) < length_of(out.col_stride) ? transposed() : *this;
     p.out.is_plain = p.out.is_plain && p.out.col_stride == sizeof(T);
     return p;
   }
 };
+
+// A product of floats by the kernel that is best for it; matmul.cc.
+void multiply_floats(const Product<float>& p);
+
+namespace {
 
 // Chosen by GFLOP/s of one core, best of interleaved runs: with AVX2 on Zen 3, where multiply-adds
 // in registers reach 101 (kDepth, kSmallMatrix and kFewUses first with AVX-512).

@@ -53,7 +53,7 @@ class LongSums {
 
   Product<T> part(int64_t i) const {
     Product<T> some = p_;
-    some.out = {reinterpret_cast<char*>(sums(i)), p_.n * kSize, kSize, store_tile<T, T>, true};
+    some.out = {reinterpret_cast<char*>(sums(i)), p_.n * kSize, kSize, nullptr, true};
     some.a.data = p_.a.at(0, i * depth_);
     some.b.data = p_.b.at(i * depth_, 0);
     some.k = min_of(depth_, p_.k - i * depth_);

@@ -3,12 +3,14 @@
 
 namespace needle::NEEDLE_ISA {
 
+void multiply_floats(const Product<float>& p) { multiply(p); }
+
 void matmul(const View& out, const View& a, const View& b) {
   if (out.size() == 0) return;
   const Unaliased left(a, out), right(b, out);
-  with_dtype(out.dtype, [&](auto tag) {
-    using E = typename decltype(tag)::type;
-    multiply_views<E>(out, left.view(), right.view(), multiply<Wrapping<Compute<E>>>);
+  with_compute_type(out.dtype, [&](auto tag) {
+    using As = typename decltype(tag)::type;
+    multiply_views<As>(out, left.view(), right.view(), multiply<Wrapping<As>>);
   });
 }
 

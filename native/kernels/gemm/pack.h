@@ -7,7 +7,6 @@
 #include "widen.h"
 
 namespace needle::NEEDLE_ISA {
-namespace {
 
 // A matrix of any layout, whose elements are computed in T; strides in bytes.
 template <class T>
@@ -17,11 +16,13 @@ struct Matrix {
   Source<T> source;
   DType dtype;  // as stored
 
-  const char* at(int64_t row, int64_t col) const {
+  NEEDLE_INLINE const char* at(int64_t row, int64_t col) const {
     return data + row * row_stride + col * col_stride;
   }
-  Matrix transposed() const { return {data, col_stride, row_stride, source, dtype}; }
+  NEEDLE_INLINE Matrix transposed() const { return {data, col_stride, row_stride, source, dtype}; }
 };
+
+namespace {
 
 // How many of B's rows and A's columns ahead are asked for, GFLOP/s of one core (AVX2, Zen 3): 384
 // x 2048 x 384 (TN) 87, 1536 x 2048 x 384 92; without, and A packed by each tile, 79 and 88; on two

@@ -84,9 +84,10 @@ class PairGemm {
     bf16_t* const a = workspace.as<bf16_t>();
     Product<float> part = p_.part(row, rows, col, cols);
     if (!p_.out.is_plain) {
-      part.out = {reinterpret_cast<char*>(a + packed), cols * 4, 4, nullptr, true};
+      part.out = {reinterpret_cast<char*>(a + packed), cols * 4, 4, store_of<float>(DType::f32),
+                  true};
     }
-    if (!multiply_pairs(unit, part, row, col, a)) multiply(part);
+    if (!multiply_pairs(unit, part, row, col, a)) multiply_floats(part);
     finish(part.out, row, rows, col, cols);
   }
 

@@ -85,11 +85,11 @@ void multiply_batch(Product<T> p, Nest<3> batch, MultiplyFn<T> multiply) {
   parallel_for(batch.size, grain, run);
 }
 
-// Elements are E (those of b, beside floats, any that floats hold), and computed in T: integers
-// wrap around, a bool product is a count, then "not zero". `multiply` computes one product.
-template <class E, class T = Wrapping<Compute<E>>>
+// Elements are computed as As (those of b, beside floats, may be any that floats hold), in T:
+// integers wrap around, a bool product is a count, then "not zero". `multiply` computes one
+// product.
+template <class As, class T = Wrapping<As>>
 void multiply_views(const View& out, const View& a, const View& b, MultiplyFn<T> multiply) {
-  using As = Compute<E>;
   const int row = out.ndim - 2, col = out.ndim - 1;
   Nest<3> batch;
   for (int axis = 0; axis < row; ++axis) {
@@ -97,17 +97,16 @@ void multiply_views(const View& out, const View& a, const View& b, MultiplyFn<T>
                {byte_stride(out, axis), byte_stride(a, axis), byte_stride(b, axis)});
   }
   const auto matrix = [&](const View& v) {
-    Source<T> source = {load_tile<T, As, E>, is_same<As, E>};
-    if constexpr (is_same<E, float>) source = source_of<T, As>(v.dtype);
+    const Source<T> source = source_of<T, As>(v.dtype);
     return Matrix<T>{v.data, byte_stride(v, row), byte_stride(v, col), source, v.dtype};
   };
-  const Product<T> product = {
-      {out.data, byte_stride(out, row), byte_stride(out, col), store_tile<E, T>, is_same<As, E>},
-      matrix(a),
-      matrix(b),
-      out.shape[row],
-      out.shape[col],
-      a.shape[col]};
+  const Product<T> product = {{out.data, byte_stride(out, row), byte_stride(out, col),
+                               store_of<T>(out.dtype), source_of<T, As>(out.dtype).is_plain},
+                              matrix(a),
+                              matrix(b),
+                              out.shape[row],
+                              out.shape[col],
+                              a.shape[col]};
   multiply_batch(product, batch, multiply);
 }
 
@@ -141,7 +140,7 @@ inline Product<float> product_of(const View& out, const View& a, const View& b, 
     return Matrix<float>{v.data, byte_stride(v, 0), byte_stride(v, 1),
                          source_of<float, float>(v.dtype), v.dtype};
   };
-  const StoreFn<float> store = store_tile<float, float>;
+  const StoreFn<float> store = store_of<float>(DType::f32);
   return {{out.data, byte_stride(out, 0), byte_stride(out, 1), store, holds_sums},
           matrix(a),
           matrix(b),

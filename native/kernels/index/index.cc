@@ -3,7 +3,7 @@
 
 #include "kernels/alias.h"
 #include "kernels/entries.h"
-#include "kernels/loops.h"
+#include "kernels/tiles.h"
 #include "sort_entries.h"
 
 namespace needle::NEEDLE_ISA {

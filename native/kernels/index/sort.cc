@@ -56,9 +56,11 @@ class RowOrder {
   Key bound_{};
 };
 
+// Apart from the walk over rows, whose variables would take its registers.
 template <class T, class Key>
-void argsort_row(const Source<T>& source, const char* from, int64_t stride, int64_t n, char* to,
-                 int64_t out_stride, int64_t count, Key flip) {
+[[gnu::noinline]] void argsort_row(const Source<T>& source, const char* from, int64_t stride,
+                                   int64_t n, char* to, int64_t out_stride, int64_t count,
+                                   Key flip) {
   RowOrder<T, Key> order(n, count, flip);
   T buffer[kTile];
   for (int64_t start = 0; start < n; start += kTile) {
@@ -124,8 +126,8 @@ int64_t list_true(int32_t* positions, const uint8_t* truth, int64_t n) {
 
 void argsort(const View& out, const View& a, int axis, bool descending) {
   if (out.size() == 0) return;
-  with_dtype(a.dtype, [&](auto tag) {
-    argsort_rows<Compute<typename decltype(tag)::type>>(out, a, axis, descending);
+  with_compute_type(a.dtype, [&](auto tag) {
+    argsort_rows<typename decltype(tag)::type>(out, a, axis, descending);
   });
 }
 

@@ -263,8 +263,13 @@ class Backward {
       T* at = memory_.as<T>();
       const auto take = [&](int64_t cols) { return at += count * cols, at - count * cols; };
       const int64_t size = of.size_;
-      buffers_ = {{take(size)}, {take(size)},           {take(size)},
-                  {take(size)}, {take(of.kept_.width)}, {take(of.dx_.width)}};
+      buffers_ = {{take(size)},
+                  {take(size)},
+                  {take(size)},
+                  {take(size)},
+                  {take(of.kept_.width)},
+                  {take(of.dx_.width)},
+                  {}};
       for (T*& sums : sums_) sums = take(of.dx_.width);
       dh_ = {take(size), size};
       dc_ = {take(size), size};

@@ -64,8 +64,7 @@ Lines<T> lines_of(const View* view) {
   lines.count = view->shape[last - 1];
   lines.width = view->shape[last];
   lines.source = source_of<T, T>(view->dtype);
-  with_dtype(view->dtype,
-             [&](auto tag) { lines.store_row = store_tile<typename decltype(tag)::type, T>; });
+  lines.store_row = store_of<T>(view->dtype);
   return lines;
 }
 

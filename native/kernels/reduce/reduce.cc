@@ -199,43 +199,41 @@ class Reduction {
   StoreFn<Total> store_;
 };
 
-template <class Op, class T, class As, class Out>
+template <class Op, class T, class As>
 void reduce_as(const View& out, const View& a) {
   using Total = typename Op::template Total<T>;
-  Reduction<Op, T>(out, a, source_of<T, As>(a.dtype), store_tile<Out, Total>).run();
+  Reduction<Op, T>(out, a, source_of<T, As>(a.dtype), store_of<Total>(out.dtype)).run();
 }
 
 template <class Op>
 void reduce_truth(const View& out, const View& a) {
-  reduce_as<Op, uint8_t, bool_t, bool_t>(out, a);
+  reduce_as<Op, uint8_t, bool_t>(out, a);
 }
 
 // a is cast to out's type. All but sums of floats are taken in double, where products neither
 // overflow nor underflow half-way.
 template <class Op>
 void reduce_total(const View& out, const View& a) {
-  with_dtype(out.dtype, [&](auto tag) {
-    using Out = typename decltype(tag)::type;
-    if constexpr (is_same<Out, bool_t>) {
-      using Truth = std::conditional_t<is_same<Op, Prod>, Min, Op>;
-      reduce_truth<std::conditional_t<is_same<Op, Sum>, Max, Truth>>(out, a);
-    } else if constexpr (!is_same<Op, Sum> && is_floating<Compute<Out>>) {
-      reduce_as<Op, double, double, Out>(out, a);
+  if (out.dtype == DType::b8) {
+    using Truth = std::conditional_t<is_same<Op, Prod>, Min, Op>;
+    return reduce_truth<std::conditional_t<is_same<Op, Sum>, Max, Truth>>(out, a);
+  }
+  with_compute_type(out.dtype, [&](auto tag) {
+    using As = typename decltype(tag)::type;
+    if constexpr (!is_same<Op, Sum> && is_floating<As>) {
+      reduce_as<Op, double, double>(out, a);
     } else {
-      reduce_as<Op, Wrapping<Compute<Out>>, Compute<Out>, Out>(out, a);
+      reduce_as<Op, Wrapping<As>, As>(out, a);
     }
   });
 }
 
 template <class Op>
 void reduce_extreme(const View& out, const View& a) {
-  with_dtype(a.dtype, [&](auto tag) {
-    using Out = typename decltype(tag)::type;
-    if constexpr (is_same<Out, bool_t>) {
-      reduce_truth<Op>(out, a);
-    } else {
-      reduce_as<Op, Compute<Out>, Compute<Out>, Out>(out, a);
-    }
+  if (a.dtype == DType::b8) return reduce_truth<Op>(out, a);
+  with_compute_type(a.dtype, [&](auto tag) {
+    using As = typename decltype(tag)::type;
+    reduce_as<Op, As, As>(out, a);
   });
 }
 

@@ -36,7 +36,7 @@ help: ## this list
 train: $(VENV)/installed ## needle train digits: progress, curves, test accuracy
 	$(VENV)/bin/needle train digits
 
-test: $(VENV)/installed $(VENV)/with-test ## all tests, after those of each instruction set and mode
+test: $(VENV)/tested $(VENV)/with-test ## all tests, after those of each instruction set and mode
 	@for isa in $$($(PY) -c "from needle import _native; print(*_native.instruction_sets()[1:])"); \
 	do echo "NEEDLE_CPU=$$isa" && NEEDLE_CPU=$$isa $(PYTEST) $(NATIVE_TESTS) || exit 1; done
 	@echo NEEDLE_BACKEND=np && NEEDLE_BACKEND=np $(PYTEST) $(NUMPY_TESTS)
@@ -101,7 +101,8 @@ selftest-aarch64: build/aarch64/needle_selftest ## the same, cross-built for AAr
 	@command -v qemu-aarch64 > /dev/null || (apt-get update && apt-get install -y qemu-user)
 	qemu-aarch64 -L /usr/aarch64-linux-gnu $<
 
-build/wide/needle_selftest: CMAKE_OPTIONS := -DNEEDLE_WIDE=ON -DNEEDLE_ONLY=wide
+build/selftest/needle_selftest: CMAKE_OPTIONS := -DNEEDLE_ISAS=runnable
+build/wide/needle_selftest: CMAKE_OPTIONS := -DNEEDLE_ISAS=wide
 build/aarch64/needle_selftest: CMAKE_OPTIONS := -DCMAKE_TOOLCHAIN_FILE=native/aarch64.cmake
 build/aarch64/needle_selftest: | /usr/bin/aarch64-linux-gnu-g++
 
@@ -127,16 +128,28 @@ define install_group
 @touch $@
 endef
 
+# Which instruction sets are built (CMakeLists.txt has the words): the best one of this machine, or
+# all that it has for tests. A wheel has all that there are.
+ISAS = native
+$(VENV)/tested: ISAS = runnable
+.venv-wide/installed: ISAS = native;wide
 .venv-asan/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_SANITIZE=address,undefined
-.venv-wide/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_WIDE=ON
 .venv-tsan/installed: BUILD_OPTIONS := -Ccmake.define.NEEDLE_SANITIZE=thread
 
 # Editable: Python files are used where they lie; native sources and new packages need this again.
+define install_needle
+@echo "$(@D): building and installing needle, instruction sets: $(ISAS) (a minute or two)"
+@$(@D)/bin/python -m pip install -q --no-build-isolation -Cbuild-dir=build/for$(@D) \
+  "-Ccmake.define.NEEDLE_ISAS=$(ISAS)" $(BUILD_OPTIONS) -e .
+@$(@D)/bin/python -m compileall -q python/needle
+@touch $(@D)/installed $@
+endef
+
 %/installed: $(SOURCES) $(PACKAGES) | %/with-build
-	@echo "$*: building and installing needle (minutes the first time)"
-	@$*/bin/python -m pip install -q --no-build-isolation -Cbuild-dir=build/for$* $(BUILD_OPTIONS) -e .
-	@$*/bin/python -m compileall -q python/needle
-	@touch $@
+	$(install_needle)
+
+$(VENV)/tested: $(SOURCES) $(PACKAGES) | $(VENV)/with-build
+	$(install_needle)
 
 .venv/with-%: pyproject.toml | .venv/created
 	$(install_group)

@@ -1,4 +1,4 @@
-"""Is everything in the wheel that users need, and nothing that they do not?
+"""Is everything in the wheel that users need, and nothing that they do not? Says what was built.
 
 Usage: python tools/check_wheel.py dist/needle_dl-*.whl
 """
@@ -6,6 +6,7 @@ Usage: python tools/check_wheel.py dist/needle_dl-*.whl
 from __future__ import annotations
 
 import fnmatch
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -22,7 +23,8 @@ REQUIRED = [
     "needle_dl-*.dist-info/licenses/LICENSE",
 ]
 UNWANTED = ["tests/*", "native/*", "*.cc", "*__pycache__*", "*.a"]
-LARGEST = 10e6  # bytes
+LARGEST = 5.5e6  # bytes
+ANY_MACHINE = {"x86_64": "baseline", "aarch64": "neon"}  # the set that every machine can run
 
 
 def problems(wheel: Path) -> list[str]:
@@ -31,11 +33,32 @@ def problems(wheel: Path) -> list[str]:
     found += [name for pattern in UNWANTED for name in fnmatch.filter(names, pattern)]
     if wheel.stat().st_size > LARGEST:
         found.append(f"{wheel.stat().st_size} bytes")
+    needed = {name for machine, name in ANY_MACHINE.items() if machine in wheel.name}
+    if not needed <= set(instruction_sets(wheel)):
+        found.append(f"instruction sets {instruction_sets(wheel)} without {needed}")
     return found
 
 
+def instruction_sets(wheel: Path) -> list[str]:
+    """Those of the native module, which native/core/isa.cc names in an error message."""
+    files = zipfile.ZipFile(wheel)
+    for name in fnmatch.filter(files.namelist(), "needle/_native*.so"):
+        if found := re.search(rb"built for the instruction sets ([\w ]+)", files.read(name)):
+            return found[1].decode().split()
+    return []
+
+
+def pythons(wheel: Path) -> str:
+    """The versions of Python that a wheel is for, from the tags in its name."""
+    version, abi = wheel.stem.split("-")[-3:-1]
+    number = f"{version[2]}.{version[3:]}"
+    return f"{number} and newer" if abi == "abi3" else number
+
+
 if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    if wrong := problems(path):
-        sys.exit(f"{path}: {', '.join(wrong)}")
-    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+    for path in map(Path, sys.argv[1:]):
+        if wrong := problems(path):
+            sys.exit(f"{path}: {', '.join(wrong)}")
+        size = path.stat().st_size / 1e6
+        sets = ", ".join(instruction_sets(path))
+        print(f"{path}: {size:.1f} MB, Python {pythons(path)}, instruction sets {sets}")

@@ -8,7 +8,9 @@
 
 namespace needle {
 
-std::vector<const KernelTable*> usable_tables();  // what this machine can run, best first
+// What this machine can run, best first. Throws std::runtime_error if it can run nothing that was
+// built.
+std::vector<const KernelTable*> usable_tables();
 
 // nullptr: the best. Throws std::runtime_error that lists the usable ones for any other name.
 void use_instruction_set(const char* name);

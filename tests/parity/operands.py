@@ -24,7 +24,7 @@ FLOATS = (float32, float64, float16, bfloat16)
 DEVICES = [d for d in ndl.all_devices() if d.enabled() and d != ndl.cpu_numpy()]
 on_devices = pytest.mark.parametrize("device", DEVICES, ids=str)
 
-# The tiles of AMX, or those that a build with NEEDLE_WIDE makes from memory.
+# The tiles of AMX, or those that a build with NEEDLE_ISAS=wide makes from memory.
 TILES = next((s for s in ("amx", "wide-amx") if s in _native.instruction_sets()), None)
 VECTORS = {"amx": "avx512", "wide-amx": "wide", None: None}[TILES]
 needs_amx = pytest.mark.skipif(TILES is None, reason="this machine has no AMX")

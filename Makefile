@@ -27,7 +27,7 @@ NOT_QUICK := over_numpy or deep_chain or memory_flat or memory_is_flat or number
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-slow check lint format bench docs wheel clean
+.PHONY: help train test test-slow check lint format bench docs wheel wheel-test clean
 .PHONY: asan parity-wide tsan selftest selftest-wide selftest-aarch64
 
 help: ## this list
@@ -69,10 +69,18 @@ docs: $(VENV)/installed $(VENV)/with-test $(VENV)/with-docs ## run the docs' exa
 	$(PY) -m pytest -q tests/docs
 	$(PY) tools/build_site.py build/site
 
-wheel: $(VENV)/with-build ## build dist/needle_dl-*.whl
-	rm -rf dist
-	$(PY) -m pip wheel -q --no-deps --no-build-isolation -Cbuild-dir=build/wheel -w dist .
-	$(PY) tools/check_wheel.py dist/needle_dl-*.whl
+# From Python 3.12 on, one wheel serves that and newer ones (the stable part of Python's interface);
+# make wheel VENV=.venv-3.12 PYTHON=python3.12 makes it beside that of another Python.
+wheel: $(VENV)/with-build ## build dist/needle_dl-*.whl for all machines, and say for which Pythons
+	rm -rf build/made$(VENV)
+	$(PY) -m pip wheel -q --no-deps --no-build-isolation -Cbuild-dir=build/wheel$(VENV) \
+	  -Cwheel.py-api=cp312 -w build/made$(VENV) .
+	$(PY) tools/check_wheel.py build/made$(VENV)/*.whl
+	mkdir -p dist && mv build/made$(VENV)/*.whl dist
+
+wheel-test: wheel $(VENV)/with-test ## train the digits where there is only that wheel and NumPy
+	$(PY) -m pip install -q "numpy>=1.26"
+	$(PY) -m pytest -q -p no:cacheprovider --noconftest tests/wheel
 
 # Checks of the native core ------------------------------------------------------------------------
 
@@ -151,7 +159,7 @@ endef
 $(VENV)/tested: $(SOURCES) $(PACKAGES) | $(VENV)/with-build
 	$(install_needle)
 
-.venv/with-%: pyproject.toml | .venv/created
+$(VENV)/with-%: pyproject.toml | $(VENV)/created
 	$(install_group)
 
 .venv-asan/with-%: pyproject.toml | .venv-asan/created
@@ -169,10 +177,10 @@ $(VENV)/tested: $(SOURCES) $(PACKAGES) | $(VENV)/with-build
 	$(PYTHON) -m venv $*
 	@touch $@
 
-.PRECIOUS: %/created %/installed .venv/with-% .venv-asan/with-% .venv-tsan/with-% .venv-wide/with-%
+.PRECIOUS: %/created %/installed $(VENV)/with-% .venv-asan/with-% .venv-tsan/with-% .venv-wide/with-%
 .PRECIOUS: build/%/needle_selftest
 
 clean: ## remove everything that make made
-	rm -rf .venv .venv-asan .venv-tsan .venv-wide build dist
+	rm -rf .venv .venv-* build dist
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find python tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

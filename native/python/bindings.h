@@ -4,7 +4,6 @@
 // here, so that no call from Python can make a kernel leave its buffers.
 #pragma once
 
-#include <nanobind/nanobind.h>
 #include <unistd.h>
 
 #include <initializer_list>
@@ -16,10 +15,9 @@
 #include "core/buffer.h"
 #include "core/sequence.h"
 #include "core/threads.h"
+#include "python/stable.h"
 
 namespace needle {
-
-namespace nb = nanobind;
 
 // Where an operand comes from, for error messages: "[kernel] role: ...", or "[kernel] ...".
 struct Site {

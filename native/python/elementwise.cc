@@ -90,8 +90,7 @@ struct ScalarOperand {
 void fill(nb::handle out, nb::handle value) {
   const Operand target = read_output(out, {"fill", "out"});
   if (!ScalarOperand::accepts(value)) {
-    raise_type({"fill", "value"}, "expected bool, int or float, got %s",
-               Py_TYPE(value.ptr())->tp_name);
+    raise_type({"fill", "value"}, "expected bool, int or float, got %s", class_name(value).c_str());
   }
   ScalarOperand scalar;
   const DType dtype = target.view.dtype;

@@ -11,7 +11,7 @@ namespace {
 // The lowest 64 bits of a Python int.
 uint64_t read_word(nb::handle value, const char* what) {
   if (!PyLong_Check(value.ptr())) {
-    raise_type({"random"}, "%s must be int, got %s", what, Py_TYPE(value.ptr())->tp_name);
+    raise_type({"random"}, "%s must be int, got %s", what, class_name(value).c_str());
   }
   return PyLong_AsUnsignedLongLongMask(value.ptr());
 }
@@ -66,7 +66,7 @@ void matmul(nb::handle out, nb::handle a, nb::handle b) {
 std::vector<Operand> read_indices(nb::handle indices, const View& values, const View& array,
                                   const char* kernel, std::vector<View>& views) {
   if (!PyTuple_Check(indices.ptr())) {
-    raise_type({kernel, "indices"}, "expected a tuple, got %s", Py_TYPE(indices.ptr())->tp_name);
+    raise_type({kernel, "indices"}, "expected a tuple, got %s", class_name(indices).c_str());
   }
   const auto count = static_cast<int>(PyTuple_GET_SIZE(indices.ptr()));
   if (count < 1 || count > array.ndim) {

@@ -12,7 +12,7 @@ double read_float(nb::handle value, Site site, const char* what) {
   const double number = PyFloat_AsDouble(value.ptr());
   if (number == -1.0 && PyErr_Occurred()) {
     PyErr_Clear();
-    raise_type(site, "%s must be float, got %s", what, Py_TYPE(value.ptr())->tp_name);
+    raise_type(site, "%s must be float, got %s", what, class_name(value).c_str());
   }
   return number;
 }
@@ -172,7 +172,7 @@ constexpr CellInfo kCells[] = {{"tanh", RecurrentCell::tanh, 1, 0, false, false}
                                {"gru", RecurrentCell::gru, 3, 4, false, true}};
 
 const CellInfo& read_cell(nb::handle name, const char* kernel) {
-  const char* const text = PyUnicode_Check(name.ptr()) ? PyUnicode_AsUTF8(name.ptr()) : nullptr;
+  const char* const text = PyUnicode_Check(name.ptr()) ? text_of(name) : nullptr;
   PyErr_Clear();
   for (const CellInfo& info : kCells) {
     if (text != nullptr && std::strcmp(text, info.name) == 0) return info;

@@ -29,13 +29,13 @@ nb::object attribute(nb::handle object, nb::handle name, Site site) {
   if (value != nullptr) return nb::steal(value);
   if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw nb::python_error();
   PyErr_Clear();
-  raise_type(site, "expected an array, got %s (it has no attribute %s)",
-             Py_TYPE(object.ptr())->tp_name, PyUnicode_AsUTF8(name.ptr()));
+  raise_type(site, "expected an array, got %s (it has no attribute %s)", class_name(object).c_str(),
+             text_of(name));
 }
 
 int read_tuple(nb::handle tuple, int64_t* values, Site site, const char* what) {
   if (!PyTuple_Check(tuple.ptr())) {
-    raise_type(site, "%s must be a tuple of int, got %s", what, Py_TYPE(tuple.ptr())->tp_name);
+    raise_type(site, "%s must be a tuple of int, got %s", what, class_name(tuple).c_str());
   }
   const Py_ssize_t count = PyTuple_GET_SIZE(tuple.ptr());
   if (count > kMaxDims) {
@@ -100,9 +100,9 @@ const char* dtype_name(DType dtype) { return kDTypeNames[static_cast<int>(dtype)
 
 DType read_dtype(nb::handle name, Site site) {
   if (!PyUnicode_Check(name.ptr())) {
-    raise_type(site, "dtype must be a str, got %s", Py_TYPE(name.ptr())->tp_name);
+    raise_type(site, "dtype must be a str, got %s", class_name(name).c_str());
   }
-  const char* const text = PyUnicode_AsUTF8(name.ptr());
+  const char* const text = text_of(name);
   if (text == nullptr) throw nb::python_error();
   for (int i = 0; i < kNumDTypes; ++i) {
     if (std::strcmp(text, kDTypeNames[i]) == 0) return static_cast<DType>(i);
@@ -120,7 +120,7 @@ int64_t read_int(nb::handle value, Site site, const char* what) {
     if (index == nullptr) {
       if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw nb::python_error();
       PyErr_Clear();
-      raise_type(site, "%s must be int, got %s", what, Py_TYPE(value.ptr())->tp_name);
+      raise_type(site, "%s must be int, got %s", what, class_name(value).c_str());
     }
     result = PyLong_AsLongLongAndOverflow(index, &overflow);
     Py_DECREF(index);
@@ -150,12 +150,12 @@ NameTable& NameTable::add(const char* name) {
 
 int NameTable::position(nb::handle name) const {
   if (!PyUnicode_Check(name.ptr())) {
-    raise_type({kernel_}, "name must be a str, got %s", Py_TYPE(name.ptr())->tp_name);
+    raise_type({kernel_}, "name must be a str, got %s", class_name(name).c_str());
   }
   PyObject* const found = PyDict_GetItemWithError(dict_, name.ptr());
   if (found != nullptr) return static_cast<int>(PyLong_AsLong(found));
   if (PyErr_Occurred()) throw nb::python_error();
-  const char* const text = PyUnicode_AsUTF8(name.ptr());
+  const char* const text = text_of(name);
   if (text == nullptr) throw nb::python_error();
   raise_value({kernel_}, "there is no operation named '%.100s'", text);
 }
@@ -181,7 +181,7 @@ Buffer& buffer_of(nb::handle handle, Site site) {
       raise_type(site, "%s", nb::str(handle.attr("absent")).c_str());
     }
     raise_type(site, "the array is not on this device (its handle is a %s)",
-               Py_TYPE(handle.ptr())->tp_name);
+               class_name(handle).c_str());
   }
   Buffer& buffer = *nb::inst_ptr<Buffer>(handle);
   if (Sequence::is_address(buffer.data()) && recording() == nullptr) [[unlikely]] {

@@ -16,7 +16,7 @@ const TileProgram& find_program(nb::handle program) {
   static PyObject* const name = PyUnicode_InternFromString("code");
   const nb::object code = checked(PyObject_GetAttr(program.ptr(), name));
   if (!PyBytes_Check(code.ptr())) {
-    raise_type({"run", "program"}, "code must be bytes, got %s", Py_TYPE(code.ptr())->tp_name);
+    raise_type({"run", "program"}, "code must be bytes, got %s", class_name(code).c_str());
   }
   PyObject* const found = PyDict_GetItemWithError(known, code.ptr());
   if (found != nullptr) {
@@ -38,7 +38,7 @@ std::vector<nb::object> read_sequence(nb::handle sequence, const char* role) {
   const nb::object fast = nb::steal(PySequence_Fast(sequence.ptr(), ""));
   if (!fast.is_valid()) {
     PyErr_Clear();
-    raise_type({"run", role}, "expected a tuple, got %s", Py_TYPE(sequence.ptr())->tp_name);
+    raise_type({"run", role}, "expected a tuple, got %s", class_name(sequence).c_str());
   }
   std::vector<nb::object> items;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(fast.ptr());

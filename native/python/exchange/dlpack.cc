@@ -189,7 +189,7 @@ nb::object from_dlpack(nb::handle capsule) {
   }
   if (PyCapsule_IsValid(capsule.ptr(), Plain::kName)) return import_capsule<Plain>(capsule);
   raise_type({"from_dlpack"}, "expected an unused DLPack capsule, got %s",
-             Py_TYPE(capsule.ptr())->tp_name);
+             class_name(capsule).c_str());
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // NodeBase, under Value, with its fields in C, and what every operation does with them: making a
 // node from Python code takes four times as long.
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -95,12 +94,6 @@ PyObject* set_grad_enabled(PyObject*, PyObject* enabled) {
   return PyBool_FromLong(std::exchange(grad_enabled, wanted != 0));
 }
 
-const char* class_name(PyObject* object) {
-  const char* const name = Py_TYPE(object)->tp_name;  // of classes in C, with the module
-  const char* const dot = std::strrchr(name, '.');
-  return dot == nullptr ? name : dot + 1;
-}
-
 // The data of an operator's input, computed now if it is pending (lazy mode).
 nb::object data_of(nb::handle input) {
   static PyObject* const field = PyUnicode_InternFromString("cached_data");
@@ -119,10 +112,10 @@ void check_result(PyObject* op, PyObject* call, nb::handle data) {
       PyTuple_GET_SIZE(call) > 1 && array_fields(PyTuple_GET_ITEM(call, 1)) != nullptr;
   const bool is_array = array_fields(data) != nullptr || PyTuple_Check(data.ptr());
   if (!data.is_none() && (is_array || !has_arrays)) return;
-  const std::string site = std::string(class_name(op)) + ".compute";
+  const std::string site = class_name(op) + ".compute";
   if (data.is_none()) raise_type({site.c_str(), nullptr}, "expected an array, got None.");
   raise_type({site.c_str(), nullptr}, "expected an NDArray, got %s; make one, NDArray(result).",
-             class_name(data.ptr()));
+             class_name(data).c_str());
 }
 
 // What op.compute gives for the inputs' arrays; `tracked` says if one of them requires a gradient.
@@ -135,18 +128,18 @@ nb::object compute(PyObject* op, PyObject* inputs, bool& tracked) {
     const nb::handle input = PyTuple_GET_ITEM(inputs, i);
     const NodeFields* const node = node_fields(input);
     if (node == nullptr || node->requires_grad == nullptr) {
-      raise_type({class_name(op), nullptr},
+      raise_type({class_name(op).c_str(), nullptr},
                  "expected Tensors, got %s as input %zd; wrap it with needle.Tensor(...).",
-                 class_name(input.ptr()), i);
+                 class_name(input).c_str(), i);
     }
     tracked |= is_true(node->requires_grad);
     PyTuple_SET_ITEM(call.ptr(), i + 1, data_of(input).release().ptr());
   }
-  PyObject* const* const arguments = &PyTuple_GET_ITEM(call.ptr(), 0);
+  const TupleItems arguments(call.ptr());
   nb::object data = active_tracer() != nullptr
                         ? ask_tracer("compute", call.ptr())
                         : checked(PyObject_VectorcallMethod(
-                              name, arguments, static_cast<size_t>(count) + 1, nullptr));
+                              name, arguments.data(), static_cast<size_t>(count) + 1, nullptr));
   check_result(op, call.ptr(), data);
   return data;
 }

@@ -33,7 +33,7 @@ NodeFields& read_node(nb::handle object) {
   if (node == nullptr || node->op == nullptr || node->inputs == nullptr ||
       node->requires_grad == nullptr) {
     raise_type({"backward", nullptr}, "expected a value of the graph, got %s",
-               Py_TYPE(object.ptr())->tp_name);
+               class_name(object).c_str());
   }
   return *node;
 }

@@ -9,7 +9,7 @@ namespace {
 const NodeFields& read_node(PyObject* object) {
   const NodeFields* const node = node_fields(object);
   if (node == nullptr) {
-    raise_type({"state"}, "expected a tensor, got %s", Py_TYPE(object)->tp_name);
+    raise_type({"state"}, "expected a tensor, got %s", class_name(object).c_str());
   }
   return *node;
 }
@@ -62,14 +62,7 @@ PyObject* array_in(const NodeFields& node) {
 
 bool refers_to(PyObject* reference, PyObject* other) {
   if (!PyWeakref_Check(reference)) raise_type({"state"}, "expected weak references");
-#if PY_VERSION_HEX >= 0x030D0000
-  PyObject* object = nullptr;
-  if (PyWeakref_GetRef(reference, &object) < 0) throw nb::python_error();
-  Py_XDECREF(object);
-#else
-  PyObject* const object = PyWeakref_GET_OBJECT(reference);
-#endif
-  return object == other;
+  return referent(reference) == other;
 }
 
 // changed_places(places, references, wanted): the positions of tensors that have another array than
@@ -106,10 +99,10 @@ PyObject* same_names(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
       if (PyDict_Check(place)) {
         value = PyDict_GetItemWithError(place, PyList_GET_ITEM(arguments[1], i));
         if (value == nullptr && PyErr_Occurred()) throw nb::python_error();
-      } else if (PyCell_Check(place)) {
-        value = PyCell_GET(place);
+      } else if (is_cell(place)) {
+        value = in_cell(place);
       } else {
-        raise_type({"state"}, "expected a dict or a cell, got %s", Py_TYPE(place)->tp_name);
+        raise_type({"state"}, "expected a dict or a cell, got %s", class_name(place).c_str());
       }
       if (value != PyList_GET_ITEM(arguments[2], i)) Py_RETURN_FALSE;
     }
@@ -182,7 +175,8 @@ PyObject* take_gradients(PyObject*, PyObject* const* arguments, Py_ssize_t count
       if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != 8) {
         raise_type({"state"}, "expected tuples of 8");
       }
-      PyObject* const* const home = &PyTuple_GET_ITEM(tuple, 0);
+      const TupleItems items(tuple);
+      PyObject* const* const home = items.data();
       const Py_ssize_t size = read_int(home[7], {"state"}, "a size");
       PyObject* const gradient = gradient_of(home[1]);
       PyObject* const array = gradient == Py_None ? nullptr : array_in(read_node(gradient));

@@ -16,19 +16,19 @@ namespace needle {
 // itself.
 inline void free_object(PyObject* self) {
   PyTypeObject* const type = Py_TYPE(self);
-  type->tp_free(self);
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }
 
 inline PyObject* allocate(PyObject* type) {
-  auto* const cls = reinterpret_cast<PyTypeObject*>(type);
-  PyObject* const object = cls->tp_alloc(cls, 0);
+  PyObject* const object = PyType_GenericAlloc(reinterpret_cast<PyTypeObject*>(type), 0);
   if (object == nullptr) throw nb::python_error();
   return object;
 }
 
 inline PyObject* class_of(const ArrayFields& array) {
-  return reinterpret_cast<PyObject*>(Py_TYPE(&array));
+  auto* const object = reinterpret_cast<const PyObject*>(&array);
+  return reinterpret_cast<PyObject*>(Py_TYPE(const_cast<PyObject*>(object)));
 }
 
 // An array of a class over ArrayBase.
@@ -51,7 +51,8 @@ inline void check_call(PyObject* const* arguments, Py_ssize_t given, Py_ssize_t 
       PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(arguments[0]), base)) {
     return;
   }
-  raise_type({name}, "expected a class over %s and %zd fields", base->tp_name, expected - 1);
+  raise_type({name}, "expected a class over %s and %zd fields", name_of(base).c_str(),
+             expected - 1);
 }
 
 // Calls f and gives its exception to Python: what nanobind does for the functions that it binds.

@@ -147,12 +147,12 @@ class Cut {
   }
 
   bool take_slice(PyObject* entry) {
-    const auto* const bounds = reinterpret_cast<const PySliceObject*>(entry);
+    const SliceBounds bounds(entry);
     int64_t number = 1;
-    for (PyObject* bound : {bounds->start, bounds->stop, bounds->step}) {
+    for (PyObject* bound : {bounds.start, bounds.stop, bounds.step}) {
       if (bound != Py_None && !read_exact(bound, number)) return false;
     }
-    const bool is_still = bounds->step != Py_None && number == 0;
+    const bool is_still = bounds.step != Py_None && number == 0;
     if (axis_ == from_.view.ndim || is_still) return false;
     Py_ssize_t start, stop, step;
     if (PySlice_Unpack(entry, &start, &stop, &step) != 0) throw nb::python_error();
@@ -169,9 +169,7 @@ class Cut {
   int axis_ = 0;  // of the array: the next one to be cut
 };
 
-bool cut(const Layout& from, PyObject* index, Layout& to) {
-  PyObject* const* const entries = PyTuple_CheckExact(index) ? &PyTuple_GET_ITEM(index, 0) : &index;
-  const Py_ssize_t count = PyTuple_CheckExact(index) ? PyTuple_GET_SIZE(index) : 1;
+bool cut_by(const Layout& from, PyObject* const* entries, Py_ssize_t count, Layout& to) {
   Py_ssize_t given = 0, dots = 0;
   for (Py_ssize_t i = 0; i < count; ++i) {
     dots += entries[i] == Py_Ellipsis ? 1 : 0;
@@ -185,6 +183,11 @@ bool cut(const Layout& from, PyObject* index, Layout& to) {
       return false;
   }
   return dots == 1 || result.take_all(rest);
+}
+
+bool cut(const Layout& from, PyObject* index, Layout& to) {
+  if (!PyTuple_CheckExact(index)) return cut_by(from, &index, 1, to);
+  return cut_by(from, TupleItems(index).data(), PyTuple_GET_SIZE(index), to);
 }
 
 // view_reshaped(array, shape)

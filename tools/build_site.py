@@ -35,6 +35,7 @@ PAGES = [
     "docs/layout.md",
     "docs/add-an-op.md",
     "docs/add-a-device.md",
+    "docs/building.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 ]

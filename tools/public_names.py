@@ -23,7 +23,7 @@ PATH = PYTHON / "needle" / "system" / "public_names.py"
 
 HEADER = '''\
 """The public names of packages by the module that has them, for later.py; methods of Tensor by the
-file of ops/ that has them, for ops/tensor_table.py.
+file that has them, for ops/tensor_table.py.
 
 Written by tools/public_names.py from the packages' imports for type checkers, each file's `__all__`
 and METHODS. `new=old` is a name that is another one there, `new=` the module itself, `*` all names

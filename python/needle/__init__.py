@@ -24,9 +24,8 @@ if TYPE_CHECKING:
         ops as ops,
         optim as optim,
         testing as testing,
-        utils as utils,
     )
-    from .compat import amp as amp
+    from .compat import amp as amp, utils as utils
     from .course import (
         backend_ndarray as backend_ndarray,
         backend_numpy as backend_numpy,
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
     from .autograd.grad_mode import *
     from .autograd.graph import Observer as Observer
     from .ops import *
-    from .ops.torch_names import allclose as allclose, is_tensor as is_tensor, numel as numel
+    from .compat.torch_names import allclose as allclose, is_tensor as is_tensor, numel as numel
     from .init.basic import *
     from .init.sampling import *
-    from .init.typed import *
 
     # Functions of functions: derivatives, recomputation, compiled functions.
     from .transforms.functions import *
@@ -69,6 +67,7 @@ if TYPE_CHECKING:
     )
 
     from .compat.names import *
+    from .compat.typed import *
 
     # Training, files and finding faults.
     from .autograd.anomaly import AnomalyError as AnomalyError, detect_anomaly as detect_anomaly

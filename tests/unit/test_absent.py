@@ -8,7 +8,7 @@ import pytest
 
 import needle as ndl
 from needle import nn, optim
-from needle.absent import INSTEAD
+from needle.compat.absent import INSTEAD
 
 NAMES = [(module, name) for module, names in INSTEAD.items() for name in names]
 

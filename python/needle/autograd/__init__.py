@@ -4,6 +4,7 @@ Stands on: ndarray.
 """
 
 from .. import _native
+from ..system.later import no_attribute as _no_attribute
 from .backward import *
 from .grad_mode import *
 from .graph import *
@@ -17,6 +18,4 @@ LAZY_MODE = False  # True: values compute when their data is asked for
 def __getattr__(name: str) -> int:
     if name == "TENSOR_COUNTER":  # live values; the course's memory checks read it
         return _native.count_nodes()
-    from ..absent import no_attribute
-
-    raise no_attribute(__name__, name)
+    raise _no_attribute(__name__, name)

@@ -42,6 +42,7 @@ PATHS = {
     "amp": "compat.amp",
     "models": "train.models",
     "trainer": "train.trainer",
+    "utils": "compat.utils",
     "utils.data": "data",
     "utils.checkpoint": "transforms.checkpoint",
 }

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
         TensorTupleOp as TensorTupleOp,
         Value as Value,
     )
+    from ..compat.torch_math import *
+    from ..compat.torch_names import *
     from .arithmetic import *
     from .compare import *
     from .contraction import *
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from .shape.concat import *
     from .shape.movement import *
     from .shape.pad import *
-    from .torch_math import *
-    from .torch_names import *
     from .tuples import *
     from .unary import *
 else:

@@ -18,9 +18,10 @@ from .index.inplace import IN_PLACE, OPERATORS
 from .matmul import dot, matmul
 from .shape import concat as joining, movement, pad as borders
 
+PACKAGE = __name__.partition(".")[0]
 LATER = (
-    "cumulative", "index.inplace_methods", "index.sorting", "network.softmax", "torch_math",
-    "torch_names",
+    "ops.cumulative", "compat.inplace_methods", "ops.index.sorting", "ops.network.softmax",
+    "compat.torch_math", "compat.torch_names",
 )  # fmt: skip
 
 
@@ -96,7 +97,7 @@ for function in (
 
 def methods_of(file: str) -> dict[str, Callable[..., Any]]:
     """The METHODS of a file that is loaded later."""
-    found: dict[str, Callable[..., Any]] = import_module(f"{__package__}.{file}").METHODS
+    found: dict[str, Callable[..., Any]] = import_module(f"{PACKAGE}.{file}").METHODS
     return found
 
 

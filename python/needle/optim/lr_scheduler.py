@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..absent import no_attribute
+from ..system.later import no_attribute
 from .schedule import *
 
 

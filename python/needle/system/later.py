@@ -30,6 +30,14 @@ def places(package: str) -> dict[str, tuple[str, str]]:
     return found
 
 
+def no_attribute(module: str, name: str) -> AttributeError:
+    """The error of a module that does not have this name."""
+    instead = import_module("needle.compat.absent").INSTEAD.get(module, {}).get(name)
+    return AttributeError(
+        f"module {module!r} has no attribute {name!r}" + (f"; {instead}." if instead else "")
+    )
+
+
 def names_of(
     package: str, absent: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -47,8 +55,6 @@ def names_of(
         except ModuleNotFoundError as error:
             if error.name != module:
                 raise
-            from ..absent import no_attribute
-
             raise no_attribute(package, name) from None
         here[name] = getattr(loaded, own_name) if own_name else loaded
         return here[name]

@@ -1,5 +1,5 @@
 """The public names of packages by the module that has them, for later.py; methods of Tensor by the
-file of ops/ that has them, for ops/tensor_table.py.
+file that has them, for ops/tensor_table.py.
 
 Written by tools/public_names.py from the packages' imports for type checkers, each file's `__all__`
 and METHODS. `new=old` is a name that is another one there, `new=` the module itself, `*` all names
@@ -16,8 +16,8 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
         "needle.ops": "ops= *",
         "needle.optim": "optim=",
         "needle.testing": "testing=",
-        "needle.utils": "utils=",
         "needle.compat.amp": "amp= autocast",
+        "needle.compat.utils": "utils=",
         "needle.course.backend_ndarray": "backend_ndarray=",
         "needle.course.backend_numpy": "backend_numpy=",
         "needle.course.backend_selection": (
@@ -29,14 +29,13 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
             "is_grad_enabled set_grad_enabled no_grad inference_mode enable_grad"
         ),
         "needle.autograd.graph": "Observer",
-        "needle.ops.torch_names": "allclose is_tensor numel",
+        "needle.compat.torch_names": "allclose is_tensor numel",
         "needle.init.basic": (
             "full ones zeros empty full_like ones_like zeros_like empty_like arange linspace eye "
             "one_hot rand randn randb randint randperm rand_like randn_like tensor asarray "
             "as_tensor from_numpy from_dlpack"
         ),
         "needle.init.sampling": "multinomial bernoulli",
-        "needle.init.typed": "FloatTensor DoubleTensor LongTensor IntTensor ByteTensor BoolTensor",
         "needle.transforms.functions": "vjp value_and_grad grad jvp jacobian hessian",
         "needle.transforms.checkpoint": "checkpoint",
         "needle.compiler.control.functions": "cond scan while_loop",
@@ -58,6 +57,9 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
         "needle.compat.names": (
             "half float double short int long bool device Size inf nan pi channels_last "
             "contiguous_format preserve_format"
+        ),
+        "needle.compat.typed": (
+            "FloatTensor DoubleTensor LongTensor IntTensor ByteTensor BoolTensor"
         ),
         "needle.autograd.anomaly": "AnomalyError detect_anomaly",
         "needle.io.checkpoint": "Checkpoint",
@@ -166,6 +168,15 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
     "needle.ops": {
         "needle.autograd.op": "Op",
         "needle.autograd.tensor": "Tensor TensorOp TensorTuple TensorTupleOp Value",
+        "needle.compat.torch_math": (
+            "reciprocal clamp_min clamp_max lerp addcmul addcdiv addmm baddbmm broadcast_tensors "
+            "bincount cdist"
+        ),
+        "needle.compat.torch_names": (
+            "cat concat div mul neg pow sub ge gt le lt clamp eq ne bmm mm mv log_softmax "
+            "repeat_interleave swapdims expand movedim moveaxis t unflatten narrow select unbind "
+            "index_select masked_select diag trace hstack vstack isclose"
+        ),
         "needle.ops.arithmetic": (
             "EWiseAdd AddScalar add_scalar add Negate negate subtract EWiseMul MulScalar "
             "mul_scalar multiply EWiseDiv DivScalar ScalarDiv divide_scalar divide EWisePow "
@@ -218,15 +229,6 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
             "diagonal Triangle tril triu Clone clone ToDevice to"
         ),
         "needle.ops.shape.pad": "Pad Crop crop pad Dilate UnDilate dilate undilate",
-        "needle.ops.torch_math": (
-            "reciprocal clamp_min clamp_max lerp addcmul addcdiv addmm baddbmm broadcast_tensors "
-            "bincount cdist"
-        ),
-        "needle.ops.torch_names": (
-            "cat concat div mul neg pow sub ge gt le lt clamp eq ne bmm mm mv log_softmax "
-            "repeat_interleave swapdims expand movedim moveaxis t unflatten narrow select unbind "
-            "index_select masked_select diag trace hstack vstack isclose"
-        ),
         "needle.ops.tuples": (
             "MakeTensorTuple make_tuple TupleGetItem tuple_get_item FusedAddScalars "
             "fused_add_scalars"
@@ -264,17 +266,17 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
 }
 
 TENSOR_METHODS: dict[str, str] = {
-    "cumulative": "cumsum cumprod",
-    "index.inplace_methods": (
+    "ops.cumulative": "cumsum cumprod",
+    "compat.inplace_methods": (
         "copy_ fill_ zero_ fill_diagonal_ uniform_ normal_ bernoulli_ exponential_ add_ sub_ "
         "mul_ div_ pow_ abs_ exp_ log_ sqrt_ rsqrt_ square_ sigmoid_ tanh_ relu_ floor_ ceil_ "
         "round_ sin_ cos_ tril_ triu_ lerp_ addcmul_ addcdiv_ clamp_min_ clamp_max_ "
         "reciprocal_ masked_fill_ scatter_ scatter_add_ index_add_ neg_ clamp_ clip_"
     ),
-    "index.sorting": "sort argsort topk median unique",
-    "network.softmax": "logsumexp logsoftmax softmax",
-    "torch_math": "reciprocal clamp_min clamp_max lerp addcmul addcdiv addmm bincount",
-    "torch_names": (
+    "ops.index.sorting": "sort argsort topk median unique",
+    "ops.network.softmax": "logsumexp logsoftmax softmax",
+    "compat.torch_math": "reciprocal clamp_min clamp_max lerp addcmul addcdiv addmm bincount",
+    "compat.torch_names": (
         "expand movedim t unflatten narrow select unbind index_select masked_select diag "
         "trace isclose allclose view_as expand_as type_as numel dim is_floating_point "
         "is_contiguous contiguous cpu cuda retain_grad new_full new_zeros new_ones new_tensor "

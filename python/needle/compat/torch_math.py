@@ -7,13 +7,13 @@ from typing import Any, Unpack
 from ..autograd import Tensor, TensorOp
 from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
-from .common import Scalar, Ufunc, check_tensor, constant, reporting_as, whole_number
-from .compare import clip
-from .elementwise import astype, ufunc
-from .index.along_axis import AlongIntoZeros
-from .matmul import matmul
-from .reduce import norm
-from .shape.movement import broadcast_to
+from ..ops.common import Scalar, Ufunc, check_tensor, constant, reporting_as, whole_number
+from ..ops.compare import clip
+from ..ops.elementwise import astype, ufunc
+from ..ops.index.along_axis import AlongIntoZeros
+from ..ops.matmul import matmul
+from ..ops.reduce import norm
+from ..ops.shape.movement import broadcast_to
 
 __all__ = [
     "reciprocal", "clamp_min", "clamp_max", "lerp", "addcmul", "addcdiv", "addmm", "baddbmm",

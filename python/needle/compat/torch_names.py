@@ -17,9 +17,9 @@ from ..autograd import Tensor
 from ..backend import device_named
 from ..dtype import dtype_of
 from ..ndarray import functions as F, layout
-from . import compare, reduce
-from .arithmetic import add, divide, multiply, negate, power, subtract
-from .common import (
+from ..ops import compare, reduce
+from ..ops.arithmetic import add, divide, multiply, negate, power, subtract
+from ..ops.common import (
     along,
     check_tensor,
     check_tensors,
@@ -31,13 +31,13 @@ from .common import (
     shaped,
     whole_number,
 )
-from .elementwise import astype
-from .index.along_axis import saying_places, vector_of_places
-from .index.indexing import as_mask, getitem
-from .matmul import matmul, outer
-from .network.softmax import logsoftmax
-from .shape.concat import Joined, concatenate, repeat, split
-from .shape.movement import (
+from ..ops.elementwise import astype
+from ..ops.index.along_axis import saying_places, vector_of_places
+from ..ops.index.indexing import as_mask, getitem
+from ..ops.matmul import matmul, outer
+from ..ops.network.softmax import logsoftmax
+from ..ops.shape.concat import Joined, concatenate, repeat, split
+from ..ops.shape.movement import (
     OnDiagonal,
     broadcast_to,
     clone,

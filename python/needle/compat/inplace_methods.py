@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import Tensor
-from ...ndarray.random import RandomSource, default_generator
-from .. import arithmetic, compare, torch_math, unary
-from ..common import Scalar, check_tensor, constant, named
-from ..elementwise import astype
-from ..shape import movement
-from . import along_axis, indexing
-from .indexing import setitem
-from .inplace import IN_PLACE, Update, is_recorded
+from ..autograd import Tensor
+from ..ndarray.random import RandomSource, default_generator
+from ..ops import arithmetic, compare, unary
+from ..ops.common import Scalar, check_tensor, constant, named
+from ..ops.elementwise import astype
+from ..ops.index import along_axis, indexing
+from ..ops.index.indexing import setitem
+from ..ops.index.inplace import IN_PLACE, Update, is_recorded
+from ..ops.shape import movement
+from . import torch_math
 
 
 def _assign(name: str, x: Tensor, result: Callable[[], Any]) -> Tensor:

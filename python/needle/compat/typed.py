@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd import Tensor
-from .basic import tensor, zeros
+from ..init.basic import tensor, zeros
 
 __all__ = ["FloatTensor", "DoubleTensor", "LongTensor", "IntTensor", "ByteTensor", "BoolTensor"]
 

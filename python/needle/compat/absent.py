@@ -3,8 +3,6 @@
 The text ends the AttributeError of the module that is asked for such a name.
 """
 
-from __future__ import annotations
-
 _NUMPY = "use numpy.linalg on x.numpy(), which has no gradient"
 _COMPLEX = "there are no complex numbers"
 _NO_GPU = "delete it: there is one process, whose threads set_num_threads chooses"
@@ -87,11 +85,3 @@ INSTEAD: dict[str, dict[str, str]] = {
         "_LRScheduler": "derive from LRScheduler and define at(base, t, i)",
     },
 }  # fmt: skip
-
-
-def no_attribute(module: str, name: str) -> AttributeError:
-    """The error of a module that does not have this name."""
-    instead = INSTEAD.get(module, {}).get(name)
-    return AttributeError(
-        f"module {module!r} has no attribute {name!r}" + (f"; {instead}." if instead else "")
-    )

@@ -1,7 +1,0 @@
-"""PyTorch's paths: `utils.data` is `needle.data`, `utils.checkpoint` has `checkpoint`.
-
-Stands on: data, transforms.
-"""
-
-from .. import data as data
-from ..transforms import checkpoint as checkpoint

@@ -13,7 +13,7 @@ PACKAGES := $(shell find python/needle -name __init__.py)
 # Tests that run once more on each instruction set, and with tensors over plain NumPy arrays.
 NATIVE_TESTS := tests/parity tests/native
 THREAD_TESTS := tests/native/test_threads.py tests/parity/test_threads_equal.py \
-  tests/compile/test_lanes.py
+  tests/compile/test_concurrency.py
 NUMPY_TESTS := tests/ops/test_forward.py tests/ops/test_gradient.py::test_gradient
 # For make check: the quickest tests of each room, without those that take seconds each.
 QUICK_TESTS := tests/unit tests/contract tests/autograd tests/ndarray/test_ndarray.py \

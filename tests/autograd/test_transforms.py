@@ -182,22 +182,22 @@ def test_vjp_of_nested_results_can_be_called_again() -> None:
         return {"sum": x.sum(), "parts": ndl.split(x, 0)}
 
     x = plain([[1.0, 2.0], [3.0, 4.0]])
-    out, pull = ndl.vjp(f, x)
+    out, vjp_fn = ndl.vjp(f, x)
     assert out["sum"].item() == 10
     assert isinstance(out["parts"], tuple)
     for scale in (1.0, 2.0):
         seed = {"sum": plain(scale), "parts": (plain([1.0, 0.0]), plain([0.0, 0.0]))}
-        assert_close(pull(seed)[0], [[1 + scale, scale], [scale, scale]])
+        assert_close(vjp_fn(seed)[0], [[1 + scale, scale], [scale, scale]])
 
 
 def test_vjp_has_aux() -> None:
-    y, pull, aux = ndl.vjp(lambda x: (x * x, "aux"), plain([3.0]), has_aux=True)
-    assert (y.item(), pull(plain([1.0]))[0].item(), aux) == (9, 6, "aux")
+    y, vjp_fn, aux = ndl.vjp(lambda x: (x * x, "aux"), plain([3.0]), has_aux=True)
+    assert (y.item(), vjp_fn(plain([1.0]))[0].item(), aux) == (9, 6, "aux")
 
 
 def test_vjp_is_differentiable_in_the_cotangent() -> None:
-    _, pull = ndl.vjp(lambda x: x * x, plain([3.0]))
-    assert ndl.grad(lambda u: (pull(u)[0] ** 2).sum())(plain([2.0])).item() == 2 * 36 * 2
+    _, vjp_fn = ndl.vjp(lambda x: x * x, plain([3.0]))
+    assert ndl.grad(lambda u: (vjp_fn(u)[0] ** 2).sum())(plain([2.0])).item() == 2 * 36 * 2
 
 
 # jvp --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import needle as ndl
 from needle.compiler.ir.effects import Effects, overlaps
 from needle.compiler.ir.graph import FlatValue, Graph, GraphError, Node, Operand, whole
 from needle.compiler.ir.verify import verify
-from needle.compiler.memory.plan import Home, Place, meet, verify_plan
+from needle.compiler.memory.plan import Donation, Place, meet, verify_plan
 from needle.compiler.memory.planner import plan_memory
 
 
@@ -296,8 +296,8 @@ def test_a_state_is_written_in_place_without_copies():
     step(*[_vector(1, 2)] * 3)
     written = [node for node in step.program.plan.nodes if node.kernel == "copy"]
     assert len(written) == 2 and all(node.continues for node in written)
-    assert [home for home in step.program.homes if home] == [
-        Home(step.program.trace.states[0].value, must=True)
+    assert [donation for donation in step.program.donations if donation] == [
+        Donation(step.program.trace.states[0].value, must=True)
     ]
 
 

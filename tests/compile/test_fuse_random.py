@@ -7,7 +7,7 @@ import needle as ndl
 from needle import config, nn, optim
 from needle.backend.c_build import compiler
 from needle.compiler.c.tiers import rendered_calls
-from needle.compiler.export.stored import NotStored, Writer
+from needle.compiler.export.stored import GraphWriter, NotStored
 
 F = nn.functional
 RNG = np.random.default_rng(0)
@@ -315,9 +315,9 @@ def test_they_are_not_stored():
     f = ndl.jit(lambda x: F.dropout(x, 0.3))
     f(tensor(6, 10))
     with pytest.raises(NotStored, match=r"run cannot be stored.*no random numbers"):
-        Writer(f.graph["fused"])
+        GraphWriter(f.graph["fused"])
     w = tensor(10, 8)
     f = ndl.jit(lambda x: F.dropout(x @ w, 0.3))
     f(tensor(6, 10))
     with pytest.raises(NotStored, match=r"matmul_then cannot be stored"):
-        Writer(f.graph["epilogues"])
+        GraphWriter(f.graph["epilogues"])

@@ -5,7 +5,11 @@ import pytest
 import needle as ndl
 from needle.compiler.ir.graph import Graph, GraphError, Node, whole
 from needle.compiler.ir.verify import verify
-from needle.compiler.passes.simplify import merged, simplify, without_dead
+from needle.compiler.passes.simplify import (
+    eliminate_dead_code,
+    merge_common_subexpressions,
+    simplify,
+)
 from needle.compiler.trace.tracer import ArgumentType, trace
 from needle.dtype import float32
 
@@ -38,7 +42,7 @@ def test_dead_calls_are_left_out():
         return x.log()
 
     assert len(traced(f, (3,)).nodes) == 2
-    assert lines(without_dead(traced(f, (3,)))) == [
+    assert lines(eliminate_dead_code(traced(f, (3,)))) == [
         "%0: float32[3] input",
         "%2: float32[3] = unary(log, %0)",
         "return %2",
@@ -47,7 +51,7 @@ def test_dead_calls_are_left_out():
 
 def test_equal_calls_are_made_once():
     graph = traced(lambda x: x.exp() + x.exp() * x.T.exp(), (3, 3))
-    assert lines(merged(graph)) == [
+    assert lines(merge_common_subexpressions(graph)) == [
         "%0: float32[9] input",
         "%1: float32[3, 3] = unary(exp, %0)",
         "%3[3x3 by 1x3]: float32[3, 3] = unary(exp, %0[3x3 by 1x3])",

@@ -6,7 +6,7 @@ import pytest
 import needle as ndl
 import needle.nn.functional as F
 from needle import nn
-from needle.ops.normalization.layer_norm import standardize, standardize_by_definition
+from needle.ops.normalization.layer_norm import layer_norm, layer_norm_by_definition
 from needle.testing import assert_close, check_grads
 
 from .convert import (
@@ -31,7 +31,7 @@ def test_standardize_equals_its_composite(shape, axes, centred):
     x = ndl.tensor(draw(*shape), requires_grad=True)
     adjoints = None
     gradients = []
-    for function in (standardize, standardize_by_definition):
+    for function in (layer_norm, layer_norm_by_definition):
         results = function(x, axes, 1e-3, centred)
         if adjoints is None:
             adjoints = [ndl.tensor(draw(*y.shape, seed=i)) for i, y in enumerate(results)]
@@ -41,20 +41,20 @@ def test_standardize_equals_its_composite(shape, axes, centred):
         sum((y * g).sum() for y, g in zip(results, adjoints, strict=True)).backward()
         gradients.append(x.grad)
     assert_close(*gradients)
-    check_grads(lambda x: standardize(x, axes, 1e-3, centred), x)
+    check_grads(lambda x: layer_norm(x, axes, 1e-3, centred), x)
 
 
 @pytest.mark.parametrize(("shape", "axes"), [((3, 0), (1,)), ((0, 3), (0,)), ((0, 3), (1,))])
 def test_standardize_nothing(shape, axes):
     x = ndl.zeros(*shape, requires_grad=True)
-    y, mean, _ = standardize(x, axes, 1e-5)
+    y, mean, _ = layer_norm(x, axes, 1e-5)
     (y.sum() + mean.sum()).backward()
     assert y.shape == x.grad.shape == shape and mean.shape[axes[0]] == 1
 
 
 def test_half_precision_averages_in_float32():
     x = ndl.tensor(200 + draw(2, 512), "float16")
-    y, mean, var = standardize(x, (1,), 1e-5)
+    y, mean, var = layer_norm(x, (1,), 1e-5)
     assert y.dtype == "float16" and mean.dtype == var.dtype == "float32"
     exact = x.numpy().astype("float64")
     assert_close(mean, exact.mean(1, keepdims=True), rtol=1e-6)
@@ -66,7 +66,7 @@ def test_half_precision_averages_in_float32():
 def test_halves_do_not_round_the_number_of_elements(dtype, n, device):
     """373 is no bfloat16, and 70,001 is too large for float16."""
     x = ndl.tensor(np.full((2, n), 1.5), device=device, dtype=dtype, requires_grad=True)
-    y, mean, var = standardize(x, (1,), 1e-5)
+    y, mean, var = layer_norm(x, (1,), 1e-5)
     np.testing.assert_allclose(mean.numpy(), 1.5, rtol=1e-6)
     assert abs(y.numpy()).max() < 0.01 and abs(var.numpy()).max() < 1e-6
     assert abs(F.layer_norm(x, n).numpy()).max() < 0.01
@@ -113,7 +113,7 @@ def test_layer_norm_of_halves_with_float32_parameters():
     w, b = (ndl.tensor(draw(6, seed=i), "float32") for i in range(2))
     found = F.layer_norm(x, 6, w, b)
     assert found.dtype == "float32"
-    assert_close(found, standardize(x, (1,), 1e-5)[0] * w + b)
+    assert_close(found, layer_norm(x, (1,), 1e-5)[0] * w + b)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

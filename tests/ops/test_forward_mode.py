@@ -28,7 +28,7 @@ def test_forward_mode(record, call):
     assert [t.shape for t in pushed] == [t.shape for t in out]
     assert all(t.dtype == "float64" for t in pushed)
     weights = like(out, rng)
-    _, pull = ndl.vjp(function, *inputs)
-    pulled = pull(weights)
-    left, right = inner(weights, pushed), inner(pulled, tangents)
+    _, vjp_fn = ndl.vjp(function, *inputs)
+    back = vjp_fn(weights)
+    left, right = inner(weights, pushed), inner(back, tangents)
     np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)

@@ -19,7 +19,7 @@ from needle.ops.normalization.group_norm import (
 )
 from needle.ops.normalization.layer_norm import (
     AffineNormGradient,
-    StandardizeGradient,
+    LayerNormGradient,
     affine_norm,
     affine_norm_by_definition,
 )
@@ -52,12 +52,12 @@ CASES = {
     "tanh": (TanhGradient(), tensors(X, X)),
     "sigmoid": (SigmoidGradient(), tensors(X, X)),
     "relu": (ReLUGradient(), tensors(X, X)),
-    "standardize": (
-        StandardizeGradient((0, 2), 1e-5, True),
+    "layer_norm": (
+        LayerNormGradient((0, 2), 1e-5, True),
         [*tensors(X, X), positive((1, 5, 1)), *tensors((1, 5, 1), (1, 5, 1))],
     ),
-    "standardize, not centred": (
-        StandardizeGradient((2,), 1e-5, False),
+    "layer_norm, not centred": (
+        LayerNormGradient((2,), 1e-5, False),
         [*tensors(X, X), positive(ROWS), *tensors(ROWS, ROWS)],
     ),
     "norm of a batch": (

@@ -99,8 +99,8 @@ def check_attention(device, dtype, sizes, mask=None, causal=False, layout=0, bat
     scale = 0.7 / max(1, size) ** 0.5
     about = f"attention {dtype} {sizes} mask={mask} causal={causal} layout={layout}"
 
-    def forward(mod, out, log_sums, *inputs):
-        mod.attention(out, log_sums, *inputs, scale, causal)
+    def forward(mod, out, lse, *inputs):
+        mod.attention(out, lse, *inputs, scale, causal)
 
     out_shapes = [(*batch, queries, width), (*batch, queries, 1)]
     outs = [
@@ -112,7 +112,7 @@ def check_attention(device, dtype, sizes, mask=None, causal=False, layout=0, bat
 
     wide = [blank(s, float64) for s in out_shapes]
     results, _ = run(forward, wide, [exact(i) for i in inputs], ndl.cpu_numpy())
-    y, log_sums = (
+    y, lse = (
         Spec(bits(r) if d is bfloat16 else r.astype(d.storage), d)
         for r, d in zip(results, (dtype, sums), strict=True)
     )
@@ -125,7 +125,7 @@ def check_attention(device, dtype, sizes, mask=None, causal=False, layout=0, bat
     def backward(mod, *operands):
         mod.attention_backward(*operands, scale, causal)
 
-    check(device, backward, [*adjoints, ds], [*inputs, y, log_sums, g, g_log], about)
+    check(device, backward, [*adjoints, ds], [*inputs, y, lse, g, g_log], about)
 
 
 @on_devices
@@ -190,8 +190,8 @@ def test_attention_rows_a_power_of_two_apart(device):
     q, k, v = (Spec(memory, float32, lambda m, i=i: heads_of(m, i)) for i in range(3))
     outs = [blank((2, 4, 140, 64), float32), blank((2, 4, 140, 1), float32)]
 
-    def forward(mod, out, log_sums, *inputs):
-        mod.attention(out, log_sums, *inputs, None, 0.125, True)
+    def forward(mod, out, lse, *inputs):
+        mod.attention(out, lse, *inputs, None, 0.125, True)
 
     check(device, forward, outs, [q, k, v], "attention")
 
@@ -332,7 +332,7 @@ def test_attention_does_not_depend_on_threads(heads, _restore_threads):
     """One head is cut into chunks of queries; many are not."""
     shape = (heads, 700, 24)
     q, k, v, g, y = (Spec(normal(float32, shape, i), float32) for i in range(5))
-    log_sums = Spec(normal(float32, (heads, 700, 1), 6) + 6, float32)
+    lse = Spec(normal(float32, (heads, 700, 1), 6) + 6, float32)
     outs = [blank(shape, float32), blank((heads, 700, 1), float32)]
     assert_equal_for_all_threads(
         lambda mod, *operands: mod.attention(*operands, None, 0.2, True), outs, [q, k, v]
@@ -340,7 +340,7 @@ def test_attention_does_not_depend_on_threads(heads, _restore_threads):
     assert_equal_for_all_threads(
         lambda mod, *o: mod.attention_backward(*o[:3], None, *o[3:6], None, *o[6:], 0.2, True),
         [blank(shape, float32)] * 3,
-        [q, k, v, y, log_sums, g, log_sums],
+        [q, k, v, y, lse, g, lse],
     )
 
 

@@ -11,7 +11,7 @@ from ..facts import changed, fact
 from ..ndarray import functions, versions as mutation
 from ..ndarray.index import gather as select
 from . import gc as cycles
-from .graph import propagate, pull_back
+from .graph import backward_pass, propagate
 from .op import Op
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def grad(
     ys, us = [y for y, _ in pairs], [u for _, u in pairs]
     # A walk ends at what it looks for, so inputs that may depend on each other get one each.
     walks = [wanted] if all(x.is_leaf() for x in wanted) else [[x] for x in wanted]
-    found = [g for part in walks for g in pull_back(ys, us, part, create_graph=create_graph)]
+    found = [g for part in walks for g in backward_pass(ys, us, part, create_graph=create_graph)]
     if None in found and not allow_unused:
         raise ValueError(
             f"[grad] expected outputs that depend on input {found.index(None)}, which gets no "

@@ -150,7 +150,7 @@ def propagate(
         )
 
 
-def pull_back(
+def backward_pass(
     outputs: Sequence[Value],
     out_grads: Sequence[Value],
     inputs: Sequence[Value],

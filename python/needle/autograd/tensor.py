@@ -20,7 +20,7 @@ from ..dtype import dtype_of
 from ..facts import changed
 from ..ndarray import abstract, functions
 from ..ndarray.array import NDArray
-from ..ndarray.interop import asarray as intake, numpy_mode as bridge
+from ..ndarray.interop import asarray, numpy_mode
 from ..ndarray.interop.numpy_calls import call_numpy, check_graph
 from ..ndarray.layout import Size
 from .backward import compute_gradient_of_variables
@@ -239,7 +239,7 @@ class Tensor(Value, TensorMethods):
         place = None if device is None else device_named(device)
         shared = isinstance(array, Tensor)
         source = array.realize_cached_data() if shared else array
-        self.cached_data = intake.take_in(source, place, dtype, share=shared)
+        self.cached_data = asarray.as_array_data(source, place, dtype, share=shared)
 
     # Facts ----------------------------------------------------------------------------------
 
@@ -383,7 +383,7 @@ class Tensor(Value, TensorMethods):
 
     def _export_buffer(self) -> Any:
         data = self.realize_cached_data()
-        return (data if isinstance(data, NDArray) else bridge.wrap(data))._export_buffer()
+        return (data if isinstance(data, NDArray) else numpy_mode.wrap(data))._export_buffer()
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.realize_cached_data().__dlpack__(**options)

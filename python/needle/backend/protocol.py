@@ -61,7 +61,7 @@ ROW_REDUCTIONS = {f"row_{name}": name for name, kind in REDUCE.items() if kind !
 
 # What a kernel writes: the operands named here, else `out` or `outs`.
 OUTPUTS: dict[str, tuple[str, ...]] = {
-    "attention": ("out", "log_sums"),
+    "attention": ("out", "lse"),
     "attention_backward": ("dq", "dk", "dv", "ds"),
     "recurrence": ("h", "c_last", "kept"),
     "recurrence_backward": ("dx", "ds", "dh0", "dc0"),
@@ -126,7 +126,7 @@ class CallSequence(Protocol):
     def run_timed(self, buffers: list[Any]) -> list[float]:
         """Run, and give the seconds that each call took."""
 
-    def side_by_side(self, lanes: list[list[int]]) -> None:
+    def side_by_side(self, sections: list[list[int]]) -> None:
         """Let these groups of calls, by their numbers, run concurrently."""
 
 
@@ -323,28 +323,28 @@ class Backend(Protocol):
     # sequences ------------------------------------------------------------------------------
 
     def attention(
-        self, out: Operand, log_sums: Operand,
+        self, out: Operand, lse: Operand,
         q: Operand, k: Operand, v: Operand, mask: Operand | None, scale: float, causal: bool,
     ) -> None:  # fmt: skip
-        """out (..., T, E) = p v and log_sums (..., T, 1) = ln Σ e^s over keys, where p = softmax(s)
+        """out (..., T, E) = p v and lse (..., T, 1) = ln Σ e^s over keys, where p = softmax(s)
         and s = q kᵀ scale + mask, for q (..., T, D), k (..., S, D), v (..., S, E).
 
         The mask (..., T, S) is added, or (bool) says which keys are seen; with `causal`, query i
         sees the keys up to i. A query that sees none gets 0. The axes in front broadcast against
-        out's. log_sums and a mask of numbers are float32 for half types, which compute in it."""
+        out's. lse and a mask of numbers are float32 for half types, which compute in it."""
 
     def attention_backward(
         self, dq: Operand, dk: Operand, dv: Operand, ds: Operand | None,
         q: Operand, k: Operand, v: Operand, mask: Operand | None,
-        y: Operand, log_sums: Operand, g: Operand, g_log: Operand, scale: float, causal: bool,
+        y: Operand, lse: Operand, g: Operand, g_log: Operand, scale: float, causal: bool,
     ) -> None:  # fmt: skip
-        """The adjoints of q, k, v and (if wanted) s, given y and log_sums, which attention gave,
+        """The adjoints of q, k, v and (if wanted) s, given y and lse, which attention gave,
         and their adjoints g and g_log:
 
         dv = pᵀ g,  ds = p (g vᵀ - Σ g y + g_log),  dq = ds k scale,  dk = dsᵀ q scale
 
         All outputs have the same axes in front, which those of the inputs broadcast against; ds has
-        log_sums' dtype."""
+        lse' dtype."""
 
     def recurrence(
         self, cell: str, h: Operand, c_last: Operand | None, kept: Operand,

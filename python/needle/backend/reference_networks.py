@@ -32,7 +32,7 @@ def _level(highest: Array) -> Array:
 
 
 def attention(
-    out: Operand, log_sums: Operand,
+    out: Operand, lse: Operand,
     q: Operand, k: Operand, v: Operand, mask: Operand | None, scale: float, causal: bool,
 ) -> None:  # fmt: skip
     with np.errstate(all="ignore"):
@@ -40,17 +40,17 @@ def attention(
         level = _level(s.max(-1, keepdims=True, initial=-np.inf))
         e = np.exp(s - level)
         total = e.sum(-1, keepdims=True)
-        store(log_sums, np.log(total) + level)
+        store(lse, np.log(total) + level)
         store(out, np.matmul(e, load(v)) / np.where(total == 0, total.dtype.type(1), total))
 
 
 def attention_backward(
     dq: Operand, dk: Operand, dv: Operand, ds: Operand | None,
     q: Operand, k: Operand, v: Operand, mask: Operand | None,
-    y: Operand, log_sums: Operand, g: Operand, g_log: Operand, scale: float, causal: bool,
+    y: Operand, lse: Operand, g: Operand, g_log: Operand, scale: float, causal: bool,
 ) -> None:  # fmt: skip
     with np.errstate(all="ignore"):
-        p = np.exp(_scores(q, k, mask, scale, causal) - _level(load(log_sums)))
+        p = np.exp(_scores(q, k, mask, scale, causal) - _level(load(lse)))
         g_y = load(g)
         shift = (g_y * load(y)).sum(-1, keepdims=True) - load(g_log)
         adjoint = p * (np.matmul(g_y, np.swapaxes(load(v), -1, -2)) - shift)

@@ -99,7 +99,7 @@ def new_folder(dataset: str, model: str) -> Path:
     return folder
 
 
-class Recorder(Callback):
+class RunLog(Callback):
     """Writes metrics.jsonl, TensorBoard events and curve.png."""
 
     def __init__(self, folder: Path, title: str):

@@ -18,7 +18,7 @@ from ..train.progress import describe, duration
 from ..train.trainer import Interrupted, Trainer, accuracy
 from .errors import UsageError
 from .generate import first_prompt, sample_text
-from .runs import Recorder, Run, Settings, new_folder
+from .runs import Run, RunLog, Settings, new_folder
 from .tasks import BLOCK, FOLDERS, Task, build_model, load_task, loss_of, models_for
 
 # (model, epochs, batch size, learning rate) for a data set, and what differs with other models.
@@ -114,7 +114,7 @@ def make_trainer(run: Run, settings: Settings, task: Task) -> Trainer:
         validation,
         scheduler=LambdaLR(optimizer, lambda t: warm_up_and_cosine(t, total)),
         metrics={"accuracy": accuracy},
-        callbacks=[Recorder(run.folder, title)],
+        callbacks=[RunLog(run.folder, title)],
         clip_norm=CLIP_NORM,
         compile=settings.compile,
         patience=settings.patience,

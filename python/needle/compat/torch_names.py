@@ -32,7 +32,7 @@ from ..ops.common import (
     whole_number,
 )
 from ..ops.elementwise import astype
-from ..ops.index.along_axis import saying_places, vector_of_places
+from ..ops.index.along_axis import rewrite_position_error, vector_of_places
 from ..ops.index.indexing import as_mask, getitem
 from ..ops.matmul import matmul, outer
 from ..ops.network.softmax import logsoftmax
@@ -152,7 +152,7 @@ def index_select(x: Tensor, dim: int, index: Any) -> Tensor:
     """The slices of an axis at the given positions."""
     rows, axis = along("index_select", x, dim)
     at = vector_of_places("index_select", index, x)
-    with saying_places("index_select", rows, axis):
+    with rewrite_position_error("index_select", rows, axis):
         return shaped(getitem(rows, (*[slice(None)] * axis, at)), x, axis)
 
 

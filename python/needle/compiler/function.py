@@ -21,11 +21,11 @@ from ..ndarray.array import NDArray, from_numpy
 from ..tracing import is_tracing
 from ..tree import leaves
 from .cache import Cache
-from .run.program import Program
+from .run.program import CompiledProgram
 from .shapes.dynamic import Dynamic, Family, family_of, open_key
 from .trace.tracer import ArgumentType, Trace, lock, trace
 from .view.show import Kernel, Profile, Stages
-from .vjp import Moment, check_states, make_pure, pull_of, record
+from .vjp import Moment, check_states, make_pure, record, vjp_of
 
 __all__ = ["CacheInfo", "Jitted", "jit"]
 
@@ -38,7 +38,7 @@ MAXSIZE = 128  # programs of a function, as in functools; a training step of 6 l
 
 # If set, it is called after every call: with the function's name, its program, and the seconds of
 # each kernel (`needle explain`).
-watch: Callable[[str, Program, list[float]], None] | None = None
+watch: Callable[[str, CompiledProgram, list[float]], None] | None = None
 
 
 class CacheInfo(NamedTuple):
@@ -180,12 +180,12 @@ class Jitted:
         self._function = function
         self._fuse = fuse
         self._is_pure = is_pure  # does it only give results, whatever the function changes?
-        self._programs: Cache[Program] = Cache(maxsize)
+        self._programs: Cache[CompiledProgram] = Cache(maxsize)
         self._axes = dynamic
         self._dynamic = None if dynamic is None else Dynamic(function, dynamic)
         self._families: Cache[Family] = Cache(maxsize)
         self._hits = self._misses = self._resized = 0
-        self._last: Program | None = None
+        self._last: CompiledProgram | None = None
         self._last_key: Hashable = None
 
     def __repr__(self) -> str:
@@ -237,7 +237,7 @@ class Jitted:
         call = Call(args, kwargs)
         return self._run(self._find(call), call)
 
-    def _run(self, program: Program, call: Call) -> Any:
+    def _run(self, program: CompiledProgram, call: Call) -> Any:
         moment = Moment(program.trace) if program.has_gradient else None
         if watch is None:
             result = program.run(call.arrays, call.originals)
@@ -246,17 +246,17 @@ class Jitted:
             result = program.run(call.arrays, call.originals, seconds)
             watch(self.__name__, program, seconds)
         if moment is not None:
-            record(program, self._pull(program), call, moment, result)
+            record(program, self._vjp(program), call, moment, result)
         return result
 
-    def _pull(self, program: Program) -> Jitted:
+    def _vjp(self, program: CompiledProgram) -> Jitted:
         """The compiled function that computes the gradient of this program's results."""
-        pull: Jitted | None = program.pull
-        if pull is None:
-            function = pull_of(self._function, program.binding.recorded, program.binding.captured)
-            pull = program.pull = Jitted(function, self._fuse, is_pure=True)
-            pull.__name__ = f"gradient of {self.__name__}"
-        return pull
+        vjp: Jitted | None = program.vjp
+        if vjp is None:
+            function = vjp_of(self._function, program.binding.recorded, program.binding.captured)
+            vjp = program.vjp = Jitted(function, self._fuse, is_pure=True)
+            vjp.__name__ = f"gradient of {self.__name__}"
+        return vjp
 
     def run_after(self, time: int, *args: Any) -> Any:
         """Call it; raises if a tensor from outside that it reads has changed since `time`."""
@@ -265,7 +265,7 @@ class Jitted:
         check_states(program, time)
         return self._run(program, call)
 
-    def _find(self, call: Call) -> Program:
+    def _find(self, call: Call) -> CompiledProgram:
         programs = self._programs.get(call.key)
         for program in reversed(programs):
             if program.holds():
@@ -281,7 +281,7 @@ class Jitted:
         self._last, self._last_key = program, call.key
         return program
 
-    def _trace(self, call: Call, known: Sequence[Program]) -> Program:
+    def _trace(self, call: Call, known: Sequence[CompiledProgram]) -> CompiledProgram:
         self._misses += 1
         self._warn(call.key, known)
         traced = trace(self._function, call.args, call.kwargs, call.types)
@@ -289,7 +289,7 @@ class Jitted:
             make_pure(traced)
         if self._dynamic is not None and not traced.escaped and facts.hold(traced.facts.values()):
             self._add_family(self._dynamic, call, traced)
-        return Program(traced, self._fuse)
+        return CompiledProgram(traced, self._fuse)
 
     def _add_family(self, dynamic: Dynamic, call: Call, traced: Trace) -> None:
         """From now on, derive the programs for other sizes of the dynamic axes."""
@@ -300,7 +300,7 @@ class Jitted:
             key = open_key(call.key, marks)
             self._families.put(key, [*self._families.get(key), made])
 
-    def _resize(self, call: Call) -> Program | None:
+    def _resize(self, call: Call) -> CompiledProgram | None:
         """A program for another size of the dynamic axes, made without running the function."""
         if self._dynamic is None:
             return None
@@ -308,13 +308,13 @@ class Jitted:
         for family in reversed(self._families.get(open_key(call.key, marks))):
             if n is not None and family.allows(n):
                 family.used = self._hits + self._misses
-                program = Program(family.trace_for(n), self._fuse)
+                program = CompiledProgram(family.trace_for(n), self._fuse)
                 if program.holds():
                     self._resized += 1
                     return program
         return None
 
-    def _warn(self, key: Hashable, known: Sequence[Program]) -> None:
+    def _warn(self, key: Hashable, known: Sequence[CompiledProgram]) -> None:
         if self._misses <= MANY_TRACES or self._misses % MANY_TRACES != 1:
             return
         if known:
@@ -360,7 +360,7 @@ class Jitted:
         return Profile(kernels, nodes[0].device if nodes else default_device())
 
     @property
-    def program(self) -> Program:
+    def program(self) -> CompiledProgram:
         """The program of the last call."""
         if self._last is None and not ENABLED:
             setting = "NEEDLE_JIT=off" if config.JIT == "off" else "NEEDLE_BACKEND=np"

@@ -1,9 +1,9 @@
 """Gradients through the results of compiled functions: `ndl.grad(ndl.jit(f))`, `f(x).backward()`.
 
 A compiled function keeps nothing of what lies between its arguments and its results. So the
-gradient is a compiled function of its own, the *pull*, which computes the function again, with the
-same random numbers, and differentiates it, as `checkpoint` does. The pull is pure: what the
-function writes (running statistics) is written once, by the function. The results of the pull are
+gradient is a compiled function of its own, the *vjp*, which computes the function again, with the
+same random numbers, and differentiates it, as `checkpoint` does. The vjp is pure: what the
+function writes (running statistics) is written once, by the function. The results of the vjp are
 results of a compiled function too, which gives the derivatives of higher order.
 """
 
@@ -18,9 +18,9 @@ import numpy as np
 from .. import facts
 from ..autograd import Tensor, TensorOp, TensorTuple, next_stamp
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
-from ..autograd.graph import pull_back
+from ..autograd.graph import backward_pass
 from ..ndarray import random, versions as mutation
-from ..ops.common import stand_in
+from ..ops.common import fresh_leaf
 from ..ops.tuples import TupleGetItem
 from ..tracing import is_tracing
 from ..tree import leaves, with_leaves
@@ -30,12 +30,12 @@ from .trace.tracer import DATA, RESULT, Trace
 
 if TYPE_CHECKING:
     from .function import Call, Jitted
-    from .run.program import Program
+    from .run.program import CompiledProgram
 
 
-def can_be_pulled(trace: Trace) -> bool:
+def has_vjp(trace: Trace) -> bool:
     """May the function be computed again? Not if it writes gradients, arguments or memory in place,
-    as a whole training step does. It may give tensors from outside new data, if the pull does not
+    as a whole training step does. It may give tensors from outside new data, if the vjp does not
     read that (`check_states`)."""
     does_little = all(
         o.kind == RESULT or (o.kind == DATA and isinstance(o.target, Cell)) for o in trace.outputs
@@ -50,25 +50,27 @@ def make_pure(trace: Trace) -> None:
     trace.graph.results = [o.operand for o in trace.outputs]
 
 
-def pull_of(
+def vjp_of(
     function: Callable[..., Any], positions: Sequence[int], captured: Sequence[Any]
 ) -> Callable[..., Any]:
     """The adjoints of the arguments that require a gradient, and of what the function uses from
     outside, given those of the leaves of its result at these positions; None where none flows."""
 
-    def pull(args: Any, kwargs: Any, adjoints: Any) -> list[Any]:
+    def vjp(args: Any, kwargs: Any, adjoints: Any) -> list[Any]:
         given = leaves((args, kwargs))
         wanted = {id(x): x for x in given if isinstance(x, Tensor) and x.requires_grad}
         with enable_grad():
-            entered = {i: stand_in(x) for i, x in wanted.items()}
+            entered = {i: fresh_leaf(x) for i, x in wanted.items()}
             chosen = [entered.get(id(x), x) for x in given]
             new_args, new_kwargs = with_leaves((args, kwargs), chosen)
             out = leaves(function(*new_args, **new_kwargs))
         inputs = [*entered.values(), *captured]
         outputs = [out[i] for i in positions]
-        return pull_back(outputs, adjoints, inputs, create_graph=is_grad_enabled(), is_part=True)
+        return backward_pass(
+            outputs, adjoints, inputs, create_graph=is_grad_enabled(), is_part=True
+        )
 
-    return pull
+    return vjp
 
 
 class Moment:
@@ -98,10 +100,10 @@ class Moment:
 
 
 class CompiledCall(TensorOp):
-    """y = f(x, captured) by a compiled function; the gradient is the compiled pull of f"""
+    """y = f(x, captured) by a compiled function; the gradient is the compiled vjp of f"""
 
-    def __init__(self, program: Program, pull: Jitted, call: Call, moment: Moment):
-        self.program, self.pull, self.call, self.moment = program, pull, call, moment
+    def __init__(self, program: CompiledProgram, vjp: Jitted, call: Call, moment: Moment):
+        self.program, self.vjp, self.call, self.moment = program, vjp, call, moment
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         if is_tracing():
@@ -118,7 +120,7 @@ class CompiledCall(TensorOp):
         args, kwargs = self._arguments(node.inputs)
         adjoints = out_grad.tuple() if isinstance(out_grad, TensorTuple) else (out_grad,)
         with self.moment.replayed():
-            found = iter(self.pull.run_after(self.moment.time, args, kwargs, adjoints))
+            found = iter(self.vjp.run_after(self.moment.time, args, kwargs, adjoints))
         return tuple([next(found) if x.requires_grad else None for x in node.inputs])
 
     def _arguments(self, inputs: Sequence[Tensor]) -> Any:
@@ -135,7 +137,7 @@ class CompiledCall(TensorOp):
         return with_leaves(tree, [now.get(id(x), x) for x in leaves(tree)])
 
 
-def check_states(program: Program, time: int) -> None:
+def check_states(program: CompiledProgram, time: int) -> None:
     """Raise if a tensor from outside that the program reads has changed since this time."""
     binding = program.binding
     for cell, slot in zip(binding.known.cells, binding.reads, strict=True):
@@ -148,7 +150,7 @@ def check_states(program: Program, time: int) -> None:
             )
 
 
-def record(program: Program, pull: Jitted, call: Call, moment: Moment, result: Any) -> None:
+def record(program: CompiledProgram, vjp: Jitted, call: Call, moment: Moment, result: Any) -> None:
     """Make the tensors in the result of a call nodes of the graph, on top of what they were
     computed from."""
     binding = program.binding
@@ -158,7 +160,7 @@ def record(program: Program, pull: Jitted, call: Call, moment: Moment, result: A
     node: Any = nodes[0]
     if len(nodes) > 1:
         node = TensorTuple.make_const(tuple([y.cached_data for y in nodes]), requires_grad=True)
-    node.op = CompiledCall(program, pull, call, moment)
+    node.op = CompiledCall(program, vjp, call, moment)
     node.inputs, node._stamp = (*given, *binding.captured), next_stamp()
     if len(nodes) > 1:
         for i, y in enumerate(nodes):

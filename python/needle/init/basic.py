@@ -18,7 +18,7 @@ from ..dtype import DType, dtype_of, float32, int64
 from ..ndarray import creation, functions as F, layout, random
 from ..ndarray.array import NDArray, Scalar, as_scalar, from_numpy as copy_from_numpy
 from ..ndarray.index import gather as select
-from ..ndarray.interop import asarray as intake, exchange
+from ..ndarray.interop import asarray as array_data, exchange
 from ..ndarray.layout import Shape
 from ..ops.common import Creation, check_tensor, either, flag, numpy_options, whole_number
 from ..ops.shape.movement import is_dtype
@@ -388,7 +388,7 @@ def tensor(
         made = Tensor.make_const(F.copy(data) if changed is data else changed, False)
         return made.requires_grad_(requires_grad)
     exact = hasattr(data, "dtype")  # an array or a NumPy number, not Python's
-    values = intake.numbers("tensor", data, dtype)
+    values = array_data.numbers("tensor", data, dtype)
     kind = _natural(values, exact) if dtype is None else dtype_of(dtype)
     return _from_host(values, kind, device, False).requires_grad_(requires_grad)
 
@@ -437,7 +437,7 @@ def _natural(values: np.ndarray[Any, Any], exact: bool) -> DType:
     if values.dtype.kind == "f" and not exact:
         return float32
     if values.dtype.kind in "iuO" and not exact:
-        intake.check_values("tensor", values, int64)
+        array_data.check_values("tensor", values, int64)
         return int64
     return dtype_of(values.dtype)
 
@@ -446,7 +446,9 @@ def _from_host(
     values: np.ndarray[Any, Any], kind: DType, device: Device, requires_grad: bool
 ) -> Tensor:
     if config.BACKEND == "np":
-        return Tensor.make_const(np.array(values, dtype=intake.numpy_dtype(kind)), requires_grad)
+        return Tensor.make_const(
+            np.array(values, dtype=array_data.numpy_dtype(kind)), requires_grad
+        )
     return Tensor.make_const(copy_from_numpy(values, kind, _device(device)), requires_grad)
 
 

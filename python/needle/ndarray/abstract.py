@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backend.null import Handle, NeedsData, null_of
 from .array import NDArray, make_view
-from .interop import numpy_mode as bridge
+from .interop import numpy_mode
 
 __all__ = ["NeedsData", "of"]
 
@@ -18,7 +18,7 @@ def of(data: Any) -> Any:
     if isinstance(data, tuple):
         return tuple(of(d) for d in data)
     if isinstance(data, np.ndarray):
-        data = bridge.wrap(data)
+        data = numpy_mode.wrap(data)
     assert isinstance(data, NDArray)
     handle = Handle(data._handle.size, data.dtype)
     device = null_of(data.device.name)

@@ -51,7 +51,7 @@ from .array import (
     make_view,
 )
 from .index.errors import checked_by
-from .interop import numpy_mode as bridge
+from .interop import numpy_mode
 from .interop.numpy_mode import array_function as array_function
 from .kernels.programs import run as run
 from .layout import Shape
@@ -346,12 +346,14 @@ def scan(name: str, a: NDArray, axis: int) -> NDArray:
 
 
 @array_function
-def mix(a: NDArray, starts: NDArray, places: NDArray, weights: NDArray, axis: int) -> NDArray:
-    """m a along an axis, for a sparse matrix m whose row j has the entries from starts[j] to
-    starts[j + 1] - 1: weights[e] in column places[e]."""
-    shape = (*a.shape[:axis], starts.shape[0] - 1, *a.shape[axis + 1 :])
+def sparse_matmul(
+    a: NDArray, indptr: NDArray, indices: NDArray, values: NDArray, axis: int
+) -> NDArray:
+    """m a along an axis, for a sparse matrix m whose row j has the entries from indptr[j] to
+    indptr[j + 1] - 1: values[e] in column indices[e] (CSR)."""
+    shape = (*a.shape[:axis], indptr.shape[0] - 1, *a.shape[axis + 1 :])
     out = empty_in_order(shape, a.dtype, a)
-    a.device.mod.mix(out, a, starts, places, weights, axis)
+    a.device.mod.mix(out, a, indptr, indices, values, axis)
     return out
 
 
@@ -428,7 +430,7 @@ def nonzero(a: NDArray) -> NDArray:
 def full(shape: Shape, value: Scalar, dtype: Any, device: BackendDevice) -> Any:
     """A new array of one value, of the kind that tensors hold (NDArray, or numpy.ndarray)."""
     if config.BACKEND == "np":
-        return bridge.unwrap(_full(shape, value, dtype_of(dtype), cpu_numpy()))
+        return numpy_mode.unwrap(_full(shape, value, dtype_of(dtype), cpu_numpy()))
     return _full(shape, value, dtype_of(dtype), device)
 
 

@@ -22,7 +22,7 @@ from ..tile import program as tp
 from ..tile.program import Scalar, Symbol, program
 from . import functions
 from .array import NDArray, empty, from_numpy, full, make_view
-from .interop import numpy_mode as bridge
+from .interop import numpy_mode
 from .layout import Shape, check_sizes
 
 __all__ = ["Generator", "default_generator", "manual_seed", "get_rng_state", "set_rng_state"]
@@ -102,7 +102,7 @@ def _device(device: BackendDevice | None) -> BackendDevice:
 
 def _held(a: NDArray) -> Any:
     """The array as tensors hold it."""
-    return bridge.unwrap(a) if config.BACKEND == "np" else a
+    return numpy_mode.unwrap(a) if config.BACKEND == "np" else a
 
 
 def words_of(name: str, dtype: DType) -> int:

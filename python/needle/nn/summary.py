@@ -139,7 +139,7 @@ def _size(count: int) -> str:
     return f"{value:.3g} {unit}" if unit != "B" else f"{count} B"
 
 
-class _Recorder(Observer):
+class _LayerObserver(Observer):
     """Gives every operator's work to the module whose forward is running."""
 
     def __init__(self, layers: dict[int, Layer]):
@@ -217,7 +217,7 @@ def summary(
     for name, module in named:
         layers[id(module)] = by_name[name] = _layer(name, module, by_name)
     _count_parameters(named, layers)
-    recorder = _Recorder(layers)
+    recorder = _LayerObserver(layers)
     modes = [(module, module.training) for _, module in named]
     removers = [m.register_forward_pre_hook(recorder.before) for _, m in named]
     removers += [m.register_forward_hook(recorder.after) for _, m in named]

@@ -15,7 +15,7 @@ from ..autograd import Tensor, TensorOp
 from ..dtype import Scalar as Scalar, dtype_of, promote_scalar
 from ..ndarray import functions as F, layout
 from ..ndarray.array import NDArray, as_scalar, from_numpy
-from ..ndarray.index.errors import saying
+from ..ndarray.index.errors import rewrite_index_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,7 +89,7 @@ def reporting_as(op: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             try:
                 if tracing.active() is None:
                     return function(*args, **kwargs)
-                with saying(lambda text, _: _renamed(op, text)):
+                with rewrite_index_error(lambda text, _: _renamed(op, text)):
                     return function(*args, **kwargs)
             except (TypeError, ValueError, IndexError) as error:
                 report_as(op, error)
@@ -100,7 +100,7 @@ def reporting_as(op: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def lies_with(noted: Any, x: Any) -> bool:
+def can_share(noted: Any, x: Any) -> bool:
     """Can arrays that a forward noted be used beside x? Not if there are none, or if it has only
     been run for its shape so far, as in lazy mode."""
     if not noted or type(noted[0]) is not type(x):
@@ -267,7 +267,7 @@ class Alias(TensorOp):
         return out_grad
 
 
-def stand_in(x: Tensor) -> Tensor:
+def fresh_leaf(x: Tensor) -> Tensor:
     """A node of its own that requires a gradient, with x's data and history: to differentiate by x
     where x may be used, or be given twice. Integers have no gradient: x itself."""
     if not dtype_of(x.dtype).is_floating:

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..autograd import Tensor
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
-from ..autograd.graph import pull_back
-from .common import stand_in
+from ..autograd.graph import backward_pass
+from .common import fresh_leaf
 
 
 def gradient_of_gradient(
@@ -21,8 +21,8 @@ def gradient_of_gradient(
     """Differentiates (inputs, given) -> adjoints of the wanted inputs of `composite`, where `given`
     are the adjoints of its results. Gives the adjoints of inputs and of given."""
     with enable_grad():
-        sources, seeds = [stand_in(x) for x in inputs], [stand_in(g) for g in given]
-        first = pull_back(composite(*sources), seeds, sources, create_graph=True)
+        sources, seeds = [fresh_leaf(x) for x in inputs], [fresh_leaf(g) for g in given]
+        first = backward_pass(composite(*sources), seeds, sources, create_graph=True)
     pairs = [
         (adjoint, out_grad)
         for adjoint, out_grad in zip(
@@ -30,7 +30,7 @@ def gradient_of_gradient(
         )
         if adjoint is not None
     ]
-    second = pull_back(
+    second = backward_pass(
         [a for a, _ in pairs],
         [g for _, g in pairs],
         [*sources, *seeds],

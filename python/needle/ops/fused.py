@@ -13,10 +13,10 @@ from typing import Any
 
 from ..autograd import Op, Tensor, TensorOp, TensorTupleOp
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
-from ..autograd.graph import pull_back
+from ..autograd.graph import backward_pass
 from ..ndarray import functions as F
 from ..tile.ir import Instruction, Program
-from .common import stand_in
+from .common import fresh_leaf
 
 
 class _ByDefinition(Op):
@@ -28,13 +28,13 @@ class _ByDefinition(Op):
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         with enable_grad():
-            stand_ins = [stand_in(x) for x in node.inputs]
-            outputs: Any = self.definition(*stand_ins)
+            leaves = [fresh_leaf(x) for x in node.inputs]
+            outputs: Any = self.definition(*leaves)
         one = isinstance(outputs, Tensor)
-        found = pull_back(
+        found = backward_pass(
             [outputs] if one else outputs,
             [out_grad] if one else out_grad.tuple(),
-            stand_ins,
+            leaves,
             create_graph=is_grad_enabled(),
         )
         return tuple(found)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Update = Callable[[Symbol, Symbol, dict[str, Any], list[Symbol]], Symbol]
 
 
-class Cell(Symbol):
+class StateSymbol(Symbol):
     """A value of the state: assigning `.data` lets it be another one from then on."""
 
     @property
@@ -41,7 +41,7 @@ def rule_program(name: str, update: Update, state: Sequence[str], n_rates: int) 
     as a half, β2 = 0.999 would be 1 and eps = 1e-8 nothing."""
 
     def rule(p: Symbol, g: Symbol, *rest: Symbol) -> tuple[Symbol, ...]:
-        cells = {n: Cell(v.builder, v.number) for n, v in zip(state, rest, strict=False)}
+        cells = {n: StateSymbol(v.builder, v.number) for n, v in zip(state, rest, strict=False)}
         rates = [computed_like(v, p) for v in rest[len(state) :]]
         return (update(p, g, cells, rates), *cells.values())
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from ..autograd import Tensor, TensorTuple, TensorTupleOp, Value, next_stamp
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
-from ..autograd.graph import find_topo_sort, pull_back
+from ..autograd.graph import backward_pass, find_topo_sort
 from ..ndarray import random
-from ..ops.common import stand_in
+from ..ops.common import fresh_leaf
 from ..tree import leaves, with_leaves
 
 
-class Checkpoint(TensorTupleOp):
+class Recompute(TensorTupleOp):
     """y = f(x, captured), of which only the inputs are kept; the gradient runs f again"""
 
     def __init__(self, run: Callable[[Sequence[Tensor]], list[Tensor]], arguments: int):
@@ -24,22 +24,22 @@ class Checkpoint(TensorTupleOp):
         n = self.arguments
         arguments, captured = node.inputs[:n], node.inputs[n:]
 
-        def pull(*values: Tensor) -> tuple[Any, ...]:
+        def vjp_fn(*values: Tensor) -> tuple[Any, ...]:
             with enable_grad():
-                inputs = _stand_ins(values[:n])
+                inputs = _fresh_leaves(values[:n])
                 outputs = self.run(inputs)
             wanted = [*inputs, *captured]
             create_graph = is_grad_enabled()
             return tuple(
-                pull_back(outputs, values[n:], wanted, create_graph=create_graph, is_part=True)
+                backward_pass(outputs, values[n:], wanted, create_graph=create_graph, is_part=True)
             )
 
         # The gradient of the gradient runs f again too.
-        return checkpoint(pull, *arguments, *out_grad.tuple())
+        return checkpoint(vjp_fn, *arguments, *out_grad.tuple())
 
 
-def _stand_ins(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return [stand_in(x) if x.requires_grad else x for x in tensors]
+def _fresh_leaves(tensors: Sequence[Tensor]) -> list[Tensor]:
+    return [fresh_leaf(x) if x.requires_grad else x for x in tensors]
 
 
 def checkpoint(
@@ -72,7 +72,7 @@ def checkpoint(
         return f(*new_args, **new_kwargs)
 
     start = next_stamp()
-    inputs = _stand_ins(tensors)
+    inputs = _fresh_leaves(tensors)
     out = call(inputs)
     results = leaves(out)
     kept = [i for i, y in enumerate(results) if isinstance(y, Tensor) and y.requires_grad]
@@ -87,7 +87,7 @@ def checkpoint(
     captured = used_from_outside([results[i] for i in kept], inputs, start)
     data = tuple(results[i].realize_cached_data() for i in kept)
     node: Any = TensorTuple.make_const(data, requires_grad=True)
-    node.op, node.inputs = Checkpoint(run, len(tensors)), (*tensors, *captured)
+    node.op, node.inputs = Recompute(run, len(tensors)), (*tensors, *captured)
     for i, y in zip(kept, node.tuple(), strict=True):
         results[i] = y
     return with_leaves(out, results)

@@ -1,9 +1,9 @@
 """Functions that differentiate functions: nothing is stored in `.grad`.
 
-A function runs once on stand-ins of its arguments; what it did is in the graph between stand-ins
-and results. Reverse mode walks this graph backwards, forward mode walks it forwards, and both build
-new graph, so that transforms can be nested in any way. Arguments and results may be tensors or
-nested tuples, lists and dicts of them.
+A function runs once on fresh leaves with its arguments' values; what it did is in the graph between
+these and its results. Reverse mode walks this graph backwards, forward mode walks it forwards, and
+both build new graph, so that transforms can be nested in any way. Arguments and results may be
+tensors or nested tuples, lists and dicts of them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 
 from ..autograd import Tensor, TensorTuple, Value, in_own_memory
 from ..autograd.grad_mode import GradMode, enable_grad, is_grad_enabled, no_grad
-from ..autograd.graph import find_paths, find_topo_sort, pull_back
+from ..autograd.graph import backward_pass, find_paths, find_topo_sort
 from ..dtype import dtype_of
 from ..ndarray import functions as F, versions as mutation
-from ..ops.common import Alias, stand_in, whole_number, zeros_like
+from ..ops.common import Alias, fresh_leaf, whole_number, zeros_like
 from ..ops.shape.concat import stack
 from ..ops.shape.movement import reshape
 from ..ops.tuples import make_tuple
@@ -41,7 +41,7 @@ class Recording(NamedTuple):
 
 
 def _record(name: str, f: Function, primals: Any) -> Recording:
-    """Run f(*primals) on stand-ins."""
+    """Run f(*primals) on fresh leaves."""
     tensors = leaves(primals)
     for x in tensors:
         if not isinstance(x, Tensor):
@@ -52,7 +52,7 @@ def _record(name: str, f: Function, primals: Any) -> Recording:
         if not dtype_of(x.dtype).is_floating:
             raise TypeError(f"[{name}] expected floating tensors, got {x.dtype}; cast it first.")
     with enable_grad():
-        inputs = [stand_in(x) for x in tensors]
+        inputs = [fresh_leaf(x) for x in tensors]
         # f gets a second node: assigning to it must not change what is differentiated by.
         out = f(*with_leaves(primals, [Alias()(x) for x in inputs]))
     kept = is_grad_enabled() and (
@@ -166,7 +166,7 @@ def _transposed_twice(node: Any, tangents: Sequence[Any]) -> Any:
         for a, t in zip(adjoints, tangents, strict=True)
         if t is not None and a is not None and a.requires_grad
     ]
-    found = pull_back(
+    found = backward_pass(
         [a for a, _ in used], [t for _, t in used], dummies, create_graph=is_grad_enabled()
     )
     if not isinstance(node, TensorTuple):
@@ -202,14 +202,14 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """f(*primals), and the function from cotangents of the result to those of each primal.
 
     >>> x = ndl.tensor([1.0, 2.0])
-    >>> y, pull = ndl.vjp(lambda x: x * x, x)
-    >>> y.tolist(), pull(ndl.tensor([1.0, 10.0]))[0].tolist()
+    >>> y, vjp_fn = ndl.vjp(lambda x: x * x, x)
+    >>> y.tolist(), vjp_fn(ndl.tensor([1.0, 10.0]))[0].tolist()
     ([1.0, 4.0], [2.0, 40.0])
     """
     recording = _record("vjp", f, primals)
     out, aux = _with_aux("vjp", recording.out, has_aux)
 
-    def pull(cotangents: Any) -> Any:
+    def vjp_fn(cotangents: Any) -> Any:
         given = _check_like("vjp", "cotangent", cotangents, out)
         pairs = [
             (y, u)
@@ -218,10 +218,12 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
         ]
         create_graph = is_grad_enabled() and (recording.kept or any(u.requires_grad for u in given))
         seeds = [u for _, u in pairs]
-        found = pull_back([y for y, _ in pairs], seeds, recording.inputs, create_graph=create_graph)
+        found = backward_pass(
+            [y for y, _ in pairs], seeds, recording.inputs, create_graph=create_graph
+        )
         return with_leaves(primals, _given_out(found, recording.inputs, seeds))
 
-    results = (_released(recording, out), pull)
+    results = (_released(recording, out), vjp_fn)
     return (*results, _released(recording, aux)) if has_aux else results
 
 
@@ -249,7 +251,7 @@ def value_and_grad(
             )
         outputs = [value] if value.requires_grad else []
         seeds = [_filled(y.shape, 1, y) for y in outputs]
-        found = pull_back(outputs, seeds, recording.inputs, create_graph=recording.kept)
+        found = backward_pass(outputs, seeds, recording.inputs, create_graph=recording.kept)
         gradients = with_leaves(primals, _given_out(found, recording.inputs, seeds))
         value, aux = _released(recording, (value, aux))
         return (value, aux) if has_aux else value, _as_given(gradients, argnums)
@@ -377,7 +379,7 @@ def _rows(recording: Recording, results: Sequence[Tensor]) -> Iterator[list[Tens
     inputs = recording.inputs
     for y in results:
         rows = [
-            pull_back([y], [u], inputs, create_graph=recording.kept) if y.requires_grad else []
+            backward_pass([y], [u], inputs, create_graph=recording.kept) if y.requires_grad else []
             for u in _basis(y)
         ]
         found = [_zeros_for_none(row or [None] * len(inputs), inputs) for row in rows]

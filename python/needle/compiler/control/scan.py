@@ -14,10 +14,10 @@ from typing import Any
 from ... import tracing
 from ...autograd import Tensor, TensorTuple, TensorTupleOp, next_stamp
 from ...autograd.grad_mode import enable_grad, is_grad_enabled
-from ...autograd.graph import pull_back
+from ...autograd.graph import backward_pass
 from ...ndarray.array import compact_view, make_view
 from ...ndarray.layout import compact_strides
-from ...ops.common import stand_in, zeros_like
+from ...ops.common import fresh_leaf, zeros_like
 from ...system.user_code import user_place
 from ...transforms.checkpoint import used_from_outside
 from ...tree import leaves, map_leaves, with_leaves
@@ -37,7 +37,7 @@ class Scan(TensorTupleOp):
         self.kept = kept  # the positions of the outputs that have a gradient
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
-        return self.body.pull(self.kept, out_grad.tuple(), node)
+        return self.body.vjp(self.kept, out_grad.tuple(), node)
 
 
 def compact_scan(f: Step, init: Any, xs: Any, steps: int, reverse: bool) -> tuple[Any, Any]:
@@ -178,7 +178,7 @@ class Body:
 
     # Backward -------------------------------------------------------------------------------
 
-    def pull(self, kept: list[int], given: Sequence[Any], node: TensorTuple) -> Any:
+    def vjp(self, kept: list[int], given: Sequence[Any], node: TensorTuple) -> Any:
         """The adjoints of all inputs, given those of the outputs at the positions `kept`."""
         carried_count = len(self.inits)
         first_outside = carried_count + len(self.given)  # of the inputs
@@ -195,8 +195,8 @@ class Body:
             adjoint, sums = carry
             before, element, coming = x
             with enable_grad():
-                carried = [stand_in(b) if k in moving else b for k, b in enumerate(before)]
-                elements = [stand_in(e) if k in along else e for k, e in enumerate(element)]
+                carried = [fresh_leaf(b) if k in moving else b for k, b in enumerate(before)]
+                elements = [fresh_leaf(e) if k in along else e for k, e in enumerate(element)]
                 new, y = self.call(carried, elements)
             outputs = [*leaves(new), *_tensors(y), *carried]
             cotangents = dict(zip(moving, adjoint, strict=True)) | dict(
@@ -204,7 +204,7 @@ class Body:
             )
             pairs = [(outputs[k], g) for k, g in cotangents.items() if outputs[k].requires_grad]
             wanted = [*(carried[k] for k in moving), *(elements[k] for k in along), *outside]
-            found = pull_back(
+            found = backward_pass(
                 [o for o, _ in pairs],
                 [g for _, g in pairs],
                 wanted,

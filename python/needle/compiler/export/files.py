@@ -23,11 +23,11 @@ from ..function import Call, Jitted
 from ..ir.graph import FlatValue, Graph, GraphError
 from ..memory.plan import ARENA
 from ..memory.planner import plan_memory
-from ..passes.prepack import panels_of
+from ..passes.prepack import prepacked
 from ..run.binding import as_result
-from ..run.program import Program, compile_calls
+from ..run.program import CompiledProgram, compile_calls
 from ..trace.tracer import DATA, ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output
-from .stored import NotStored, Writer, read_graph
+from .stored import GraphWriter, NotStored, read_graph
 
 KEY, VERSION = "needle.program", 1
 
@@ -64,7 +64,7 @@ def export(
     if path.suffix == ".c":
         _write_c(program, call, path)
         return path
-    writer = Writer(program.graph)
+    writer = GraphWriter(program.graph)
     memory = _memory(program)
     weights = {f"%{writer.values[v]}": memory[v] for v in memory if v in writer.values}
     document = {
@@ -98,7 +98,7 @@ CHANGES = {
 }
 
 
-def _check(program: Program) -> None:
+def _check(program: CompiledProgram) -> None:
     """Raise unless the program is pure inference: it has results, and no other effects."""
     trace = program.trace
     for output in trace.outputs:
@@ -111,14 +111,14 @@ def _check(program: Program) -> None:
         raise NotStored("[export] the function draws random numbers; call model.eval() first.")
 
 
-def _memory(program: Program) -> dict[FlatValue, Any]:
+def _memory(program: CompiledProgram) -> dict[FlatValue, Any]:
     """The weights: all memory that the program reads besides its arguments, by value."""
     found: dict[FlatValue, Any] = dict(program.graph.constants)
     known = program.binding.known
     for state, group in zip(program.trace.states, known.groups, strict=True):
         found[state.value] = known.array(group[0])._handle
-    for value, weights in program.panels.items():
-        found[value] = panels_of(weights, host(), found[weights.value])
+    for value, weights in program.prepacked.items():
+        found[value] = prepacked(weights, host(), found[weights.value])
     return {
         value: Tensor.make_const(make_view((value.size,), (1,), 0, value.dtype, host(), handle))
         for value, handle in found.items()
@@ -280,7 +280,7 @@ def _count_arrays(nest: Any) -> int:
     return sum(_count_arrays(item[1] if kind == "dict" else item) for item in items)
 
 
-def _write_c(program: Program, call: Call, path: Path) -> None:
+def _write_c(program: CompiledProgram, call: Call, path: Path) -> None:
     graph = program.stages["fused" if "fused" in program.stages else "simplified"]
     memory = {v: t.realize_cached_data() for v, t in _memory(program).items()}
     source, header = c_files(path.stem, graph, program.trace.arguments, call.arrays, memory)

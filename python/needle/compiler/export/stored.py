@@ -46,7 +46,7 @@ class NotStored(TypeError):
 # Writing -----------------------------------------------------------------------------------------
 
 
-class Writer:
+class GraphWriter:
     """Writes a graph as JSON. `values` has the number of each value, those from outside first."""
 
     def __init__(self, graph: Graph, given: Sequence[FlatValue] | None = None):
@@ -116,7 +116,7 @@ def _plain(a: Any, node: Node) -> Json:
 def _loop_json(loop: Loop) -> Json:
     """The inputs of a body are the carried values, the elements of xs, and the fixed values."""
     return {
-        "body": Writer(loop.body, (*loop.carried, *loop.xs, *loop.fixed)).json,
+        "body": GraphWriter(loop.body, (*loop.carried, *loop.xs, *loop.fixed)).json,
         "given": [len(loop.carried), len(loop.xs), len(loop.fixed)],
         "steps": loop.steps,
         "reverse": loop.reverse,
@@ -171,13 +171,13 @@ def _read(json: Json) -> tuple[Graph, list[FlatValue]]:
     for call in json["calls"]:
         outs = tuple(map(operand, call["outs"]))
         args = tuple(_argument(a, outs, programs, operand) for a in call["args"])
-        formers = tuple(None if v is None else values[_whole(v)] for v in call["onto"])
+        previous = tuple(None if v is None else values[_whole(v)] for v in call["onto"])
         if call["kernel"] not in ALLOWED:
             raise ValueError(f"there is no kernel {call['kernel']!r}")
         if call["kernel"] == LOOP:  # the last operand is the body's memory, as planned now
             arena = whole(graph.new_value(max(args[0].plan.arena_bytes, 1), uint8))
             outs, args = (*outs[:-1], arena), (*args[:-1], arena)
-        graph.nodes.append(Node(call["kernel"], args, outs, host(), formers))
+        graph.nodes.append(Node(call["kernel"], args, outs, host(), previous))
     graph.results = [operand(r) for r in json["results"]]
     return graph, values[: json["given"]]
 

@@ -1,6 +1,6 @@
 """Fusion: calls that pass elements to one another become one tile program.
 
-Every piece (`pieces.py`) starts as a group of its own (`groups.py`) and joins the groups that
+A fusible node (`fusible.py`) starts as a group of its own (`groups.py`) and joins the groups that
 compute its inputs if three conditions hold: their spaces have a common refinement, each point of it
 reads the elements that were computed at the same point, and no call outside the group would have to
 run both before and after it. A group becomes one `run` call, and values that no other call needs
@@ -24,15 +24,15 @@ from ...tile.program import Builder, Program, ProgramError, Symbol
 from ..ir.effects import Effects
 from ..ir.graph import FlatValue, Graph, Node, Operand
 from ..passes.rules import constant_of
-from ..passes.simplify import without_dead
+from ..passes.simplify import eliminate_dead_code
 from ..passes.split import split_reductions
-from .fusible import Piece, piece_of, typed_constant
+from .fusible import FusibleNode, as_fusible, typed_constant
 from .groups import Group, is_any_between, kind_in, meet, over, update_latest
 from .spaces import Access, count_of
 
 # Of a program; the device takes a few more operands, and 256 instructions with loads and stores.
 MOST_OPERANDS, MOST_INSTRUCTIONS, MOST_PASSES = 20, 216, 15
-MOST_PIECES = 64
+MOST_FUSED = 64
 CALLER = -1  # the position of whoever gets the graph's results
 
 
@@ -74,8 +74,8 @@ class Fusion:
         return not self.readers.get(value, set()).issubset(positions)
 
     def _add(self, position: int, node: Node) -> None:
-        piece = None if id(node) in self.apart else piece_of(node)
-        group = Group(piece, node, position)
+        fusible = None if id(node) in self.apart else as_fusible(node)
+        group = Group(fusible, node, position)
         self.all.append(group)
         sources = [self.groups.get(value) for value in node.reads()]
         sources += [self.all[i].root() for i in self.readers_before.get(position, ())]
@@ -85,9 +85,9 @@ class Fusion:
                 source.users.add(group)
         for out in node.outs:
             self.groups[out.value] = group
-        if piece is not None:
+        if fusible is not None:
             for source in sorted(group.needs, key=lambda g: -g.positions[-1]):
-                if source.pieces and source.joined is None and self._may_join(source, group):
+                if source.members and source.joined is None and self._may_join(source, group):
                     group = self._join(source, group)
             self._join_scalars(group)
 
@@ -110,15 +110,15 @@ class Fusion:
         if met is None:
             return False
         space, row = met
-        computed = {v: (entry, kind, piece) for v, entry, kind, piece in a.values}
-        for piece in b.pieces:
-            for entry, kind in zip(piece.inputs, piece.input_kinds, strict=True):
+        computed = {v: (entry, kind, fusible) for v, entry, kind, fusible in a.values}
+        for fusible in b.members:
+            for entry, kind in zip(fusible.inputs, fusible.input_kinds, strict=True):
                 if not isinstance(entry, Access) or entry.value not in computed:
                     continue
                 source, source_kind, maker = computed[entry.value]
                 if source_kind == COLUMN:
                     return False
-                here = over(entry, kind_in(piece, kind, space), piece, space, row)
+                here = over(entry, kind_in(fusible, kind, space), fusible, space, row)
                 there = over(source, kind_in(maker, source_kind, space), maker, space, row)
                 if here != there:
                     return False
@@ -131,8 +131,8 @@ class Fusion:
         loads = {
             (entry.value, entry.offset)
             for g in (a, b)
-            for piece in g.pieces
-            for entry in piece.inputs
+            for fusible in g.members
+            for entry in fusible.inputs
             if isinstance(entry, Access)
             if entry.value not in made and self.number_in(entry) is None
         }
@@ -144,11 +144,11 @@ class Fusion:
         met = meet(a, b)
         assert met is not None
         a.space, a.row = met
-        both = zip(a.positions + b.positions, a.pieces + b.pieces, strict=True)
+        both = zip(a.positions + b.positions, a.members + b.members, strict=True)
         in_order = sorted(both, key=itemgetter(0))
         a.positions = [position for position, _ in in_order]
-        a.pieces = [piece for _, piece in in_order]
-        a.nodes = [piece.node for piece in a.pieces]
+        a.members = [fusible for _, fusible in in_order]
+        a.nodes = [fusible.node for fusible in a.members]
         for value, *_ in b.values:
             self.groups[value] = a
         b.joined = a
@@ -189,13 +189,13 @@ class Fusion:
         found: list[Node] = []
         for group in self.all:
             frozen = [node for node in group.nodes if is_frozen(node)]
-            if group.joined is None and len(group.pieces) > 1 and frozen:
+            if group.joined is None and len(group.members) > 1 and frozen:
                 calls = self._calls(group)
                 found += frozen if len(calls) == 1 and not is_frozen(calls[0]) else []
         return found
 
     def _calls(self, group: Group) -> list[Node]:
-        if len(group.pieces) < 2:
+        if len(group.members) < 2:
             return group.nodes
         try:
             return [self._program_call(group)]
@@ -204,27 +204,27 @@ class Fusion:
 
     def as_program(self, position: int, node: Node) -> Node | None:
         """A single call as a program, if it can be one."""
-        piece = piece_of(node)
+        fusible = as_fusible(node)
         try:
-            return None if piece is None else self._program_call(Group(piece, node, position))
+            return None if fusible is None else self._program_call(Group(fusible, node, position))
         except ProgramError:
             return None
 
     def _program_call(self, group: Group) -> Node:
-        draft = _Writer(self, group)
-        writer = _Writer(self, group, draft.loads)  # a program begins with all of its loads
+        draft = _ProgramWriter(self, group)
+        writer = _ProgramWriter(self, group, draft.loads)  # a program begins with all of its loads
         outer = len(group.space) - (count_of(group.space, group.row) or 0)
         results: list[Symbol] = []
         outs: list[Operand] = []
-        for value, entry, kind, piece in group.values:
+        for value, entry, kind, fusible in group.values:
             if not self.is_read_outside(value, group.positions):
                 continue
             symbol = writer.symbols[value]
-            kind = kind_in(piece, kind, group.space)
+            kind = kind_in(fusible, kind, group.space)
             if symbol.kind != kind:
                 raise ProgramError(f"{value} is stored as {kind} but computed as {symbol.kind}")
             results.append(symbol)
-            steps = over(entry, kind, piece, group.space, group.row).steps
+            steps = over(entry, kind, fusible, group.space, group.row).steps
             outs.append(_operand(entry, steps, group.space, kind, outer))
         ins = [_operand(e, e.steps, group.space, k, outer) for e, k in writer.loads]
         shapes = (x.shape for x in (*outs, *ins))
@@ -240,16 +240,18 @@ class Fusion:
 
 def _has_room(a: Group, b: Group) -> bool:
     """Has one program room for both?"""
-    pieces = a.pieces + b.pieces
-    if len(pieces) > MOST_PIECES or sum(p.size for p in pieces) > MOST_INSTRUCTIONS:
+    members = a.members + b.members
+    if len(members) > MOST_FUSED or sum(p.size for p in members) > MOST_INSTRUCTIONS:
         return False
-    if sum(p.passes for p in pieces) <= MOST_PASSES:
+    if sum(p.passes for p in members) <= MOST_PASSES:
         return True
     waits: dict[FlatValue, int] = {}  # how many passes over the row a value waits for
-    for _, piece in sorted(zip(a.positions + b.positions, pieces, strict=True), key=itemgetter(0)):
-        values = [x.value for x in piece.inputs if isinstance(x, Access)]
-        after = max((waits.get(value, 0) for value in values), default=0) + piece.passes
-        waits |= {out.value: after for out in piece.outputs}
+    for _, fusible in sorted(
+        zip(a.positions + b.positions, members, strict=True), key=itemgetter(0)
+    ):
+        values = [x.value for x in fusible.inputs if isinstance(x, Access)]
+        after = max((waits.get(value, 0) for value in values), default=0) + fusible.passes
+        waits |= {out.value: after for out in fusible.outputs}
     return max(waits.values()) <= MOST_PASSES
 
 
@@ -269,9 +271,9 @@ def _operand(entry: Access, steps: Shape, space: Shape, kind: str, outer: int) -
     return Operand(entry.value, shape, steps, entry.offset)
 
 
-class _Writer:
-    """Writes the instructions of a group's pieces, one after the other. Operands that are known to
-    be loaded can be given in advance."""
+class _ProgramWriter:
+    """Writes the instructions of a group's fusible nodes, one after the other. Operands that are
+    known to be loaded can be given in advance."""
 
     def __init__(self, fusion: Fusion, group: Group, loads: Iterable[tuple[Access, str]] = ()):
         self.fusion = fusion
@@ -279,26 +281,26 @@ class _Writer:
         self.builder = Builder()
         # What is read from memory, in the order of the program's inputs.
         self.loads = {(entry, kind): self.builder.input(kind) for entry, kind in loads}
-        self.symbols: dict[FlatValue, Symbol] = {}  # what the pieces have computed so far
-        for piece in group.pieces:
-            self._add(piece)
+        self.symbols: dict[FlatValue, Symbol] = {}  # what the fusible nodes have computed so far
+        for fusible in group.members:
+            self._add(fusible)
 
-    def _add(self, piece: Piece) -> None:
+    def _add(self, fusible: FusibleNode) -> None:
         group = self.group
-        full = kind_in(piece, FULL, group.space)
+        full = kind_in(fusible, FULL, group.space)
         entries = [
-            over(e, kind_in(piece, k, group.space), piece, group.space, group.row)
+            over(e, kind_in(fusible, k, group.space), fusible, group.space, group.row)
             if isinstance(e, Access)
             else e
-            for e, k in zip(piece.inputs, piece.input_kinds, strict=True)
+            for e, k in zip(fusible.inputs, fusible.input_kinds, strict=True)
         ]
         kinds = [self._kind_of(e) for e in entries]
-        is_narrow = full not in kinds and ROW not in piece.input_kinds and not piece.is_random
-        if is_narrow and self._needs_all(piece):
+        is_narrow = full not in kinds and ROW not in fusible.input_kinds and not fusible.is_random
+        if is_narrow and self._needs_all(fusible):
             # Its result has an element for each position, so an operand must have one too.
             kinds = [full if self._is_loaded(e) else k for e, k in zip(entries, kinds, strict=True)]
         symbols = [self._symbol(e, k) for e, k in zip(entries, kinds, strict=True)]
-        for out, symbol in zip(piece.outputs, piece.emit(self.builder, symbols), strict=True):
+        for out, symbol in zip(fusible.outputs, fusible.emit(self.builder, symbols), strict=True):
             self.symbols[out.value] = symbol
 
     def _kind_of(self, entry: Any) -> str:
@@ -329,10 +331,10 @@ class _Writer:
             return False
         return self.fusion.number_in(entry) is None
 
-    def _needs_all(self, piece: Piece) -> bool:
+    def _needs_all(self, fusible: FusibleNode) -> bool:
         """Is a result stored or summed, so that an element is needed for each position?"""
         own = set(self.group.positions)
-        for out in piece.outputs:
+        for out in fusible.outputs:
             readers = self.fusion.readers.get(out.value, set())
             inside = [self.fusion.graph.nodes[i] for i in readers & own]
             if readers - own or any(n.kernel in ("reduce", "run") for n in inside):
@@ -346,4 +348,4 @@ def fuse(graph: Graph) -> Graph:
     fusion = Fusion(graph)
     fused = fusion.run()
     apart = fusion.slowed()
-    return without_dead(Fusion(graph, apart).run() if apart else fused)
+    return eliminate_dead_code(Fusion(graph, apart).run() if apart else fused)

@@ -1,6 +1,6 @@
-"""Pieces: calls as fusion sees them, with a space, how operands lie in it, and what is computed.
+"""Calls as fusion sees them: a space, how operands lie in it, and what is computed.
 
-A call is a *piece* if a tile program can do its work: elementwise functions, copies and casts,
+A call is *fusible* if a tile program can do its work: elementwise functions, copies and casts,
 reductions along rows (the innermost axes), sums down columns, and tile programs themselves. Its
 `emit` writes its instructions into the program of a group.
 """
@@ -30,7 +30,7 @@ Emit = Callable[[Builder, Inputs], Sequence[Symbol]]
 
 
 @dataclass
-class Piece:
+class FusibleNode:
     """A call that can be part of a program."""
 
     node: Node
@@ -66,9 +66,9 @@ class Piece:
         return tuple(outer)
 
 
-def piece_of(node: Node) -> Piece | None:
-    """The call as a piece, or None if no program can do its work."""
-    make = PIECES.get(node.kernel)
+def as_fusible(node: Node) -> FusibleNode | None:
+    """The call as a fusible node, or None if no program can do its work."""
+    make = FUSIBLE.get(node.kernel)
     if make is None or node.continues or not all(o.is_whole() for o in node.outs):
         return None
     if any(x.dtype not in FUSED_TYPES for x in (*node.ins, *node.outs)):
@@ -78,32 +78,32 @@ def piece_of(node: Node) -> Piece | None:
     return make(node)
 
 
-def _elementwise(node: Node, inputs: Sequence[Any], emit: Emit) -> Piece:
+def _elementwise(node: Node, inputs: Sequence[Any], emit: Emit) -> FusibleNode:
     out = node.outs[0]
     axes = memory_order(out)
     entries = [access(x, out.shape, axes) if isinstance(x, Operand) else x for x in inputs]
     space = tuple(out.shape[i] for i in axes)
     outputs = [access(out, out.shape, axes)]
     kinds = [FULL] * len(entries)
-    return Piece(node, space, 0, entries, kinds, outputs, [FULL], emit)
+    return FusibleNode(node, space, 0, entries, kinds, outputs, [FULL], emit)
 
 
-def _unary(node: Node) -> Piece:
+def _unary(node: Node) -> FusibleNode:
     name, _, a = node.args
     return _elementwise(node, [a], lambda _, x: [apply(name, x[0])])
 
 
-def _binary(node: Node) -> Piece:
+def _binary(node: Node) -> FusibleNode:
     name, _, a, b = node.args
     return _elementwise(node, [a, b], lambda _, x: [apply(name, x[0], x[1])])
 
 
-def _where(node: Node) -> Piece:
+def _where(node: Node) -> FusibleNode:
     _, cond, a, b = node.args
     return _elementwise(node, [cond, a, b], lambda _, x: [where(x[0], x[1], x[2])])
 
 
-def _copy(node: Node) -> Piece | None:
+def _copy(node: Node) -> FusibleNode | None:
     """Not a large transposed copy: the kernel `copy` works on blocks, and a program on rows."""
     out, a = node.args
     to = out.dtype
@@ -117,7 +117,7 @@ def _copy(node: Node) -> Piece | None:
     return _elementwise(node, [a], emit)
 
 
-def _random_from(node: Node) -> Piece | None:
+def _random_from(node: Node) -> FusibleNode | None:
     """Uniform float32 numbers, which programs can draw too."""
     name, out, counter = node.args
     if name != "uniform" or out.dtype is not float32:
@@ -133,7 +133,7 @@ def _random_from(node: Node) -> Piece | None:
     return replace(_elementwise(node, [seed, offset], emit), is_random=True)
 
 
-def _reduce(node: Node) -> Piece | None:
+def _reduce(node: Node) -> FusibleNode | None:
     name, out, a = node.args
     reduction = f"row_{name}"
     if not out.dtype.is_floating or out.dtype is not a.dtype or reduction not in ROW_REDUCTIONS:
@@ -153,18 +153,18 @@ def _reduce(node: Node) -> Piece | None:
         def emit(builder: Builder, x: Inputs) -> Sequence[Symbol]:
             return [builder.reduce(reduction, ROW, x[0])]
 
-        return Piece(node, space, length, [source], [FULL], [result], [ROW], emit)
+        return FusibleNode(node, space, length, [source], [FULL], [result], [ROW], emit)
     if count and axes[:count] == reduced and name == "sum":
 
         def emit_column(builder: Builder, x: Inputs) -> Sequence[Symbol]:
             return [builder.reduce("column_sum", COLUMN, x[0])]
 
         row = math.prod(space) // length
-        return Piece(node, space, row, [source], [FULL], [result], [COLUMN], emit_column)
+        return FusibleNode(node, space, row, [source], [FULL], [result], [COLUMN], emit_column)
     return None
 
 
-def _run(node: Node) -> Piece | None:
+def _run(node: Node) -> FusibleNode | None:
     """A tile program of an operator: its instructions go into the larger one."""
     typed, outs, ins, inner = node.args
     shape = broadcast_shapes("run", *(x.shape for x in (*outs, *ins)))
@@ -189,7 +189,7 @@ def _run(node: Node) -> Piece | None:
     def emit(builder: Builder, x: Inputs) -> Sequence[Symbol]:
         return spliced(builder, typed, x)
 
-    return Piece(
+    return FusibleNode(
         node, space, row, entries, input_kinds, outputs, output_kinds, emit, typed.is_random
     )
 
@@ -245,7 +245,7 @@ def typed_constant(builder: Builder, number: Any, dtype: DType) -> Symbol:
     return builder.emit("constant", (), SCALAR, (number, dtype))
 
 
-PIECES: dict[str, Callable[[Node], Piece | None]] = {
+FUSIBLE: dict[str, Callable[[Node], FusibleNode | None]] = {
     "unary": _unary,
     "binary": _binary,
     "where": _where,

@@ -1,4 +1,4 @@
-"""Groups of pieces that become one tile program: the space that they share, and their order.
+"""Groups of fusible nodes that become one tile program: the space that they share, and their order.
 
 Each group has a *space*: the sizes of the loops that its program runs over. Its last axes are the
 rows, if there are any. Two groups can be merged if their spaces have a common refinement, and if no
@@ -13,20 +13,20 @@ from collections.abc import Iterator
 from ...ndarray.layout import Shape
 from ...tile.ir import FULL, ROW
 from ..ir.graph import FlatValue, Node
-from .fusible import Piece
+from .fusible import FusibleNode
 from .spaces import Access, count_of, refinement, split
 
 
 class Group:
-    """Pieces that become one call, over a refinement of their spaces. A call that is no piece is a
-    group of its own, without pieces."""
+    """Fusible nodes that become one call, over a refinement of their spaces. A call that is not
+    fusible is a group of its own, without members."""
 
-    def __init__(self, piece: Piece | None, node: Node, position: int):
+    def __init__(self, fusible: FusibleNode | None, node: Node, position: int):
         self.positions = [position]  # of its calls in the graph, in order
         self.nodes = [node]
-        self.pieces = [] if piece is None else [piece]
-        self.space: Shape = () if piece is None else piece.space
-        self.row = 0 if piece is None else piece.row  # elements of a row; 0: it has none
+        self.members = [] if fusible is None else [fusible]
+        self.space: Shape = () if fusible is None else fusible.space
+        self.row = 0 if fusible is None else fusible.row  # elements of a row; 0: it has none
         self.needs: set[Group] = set()  # the groups that compute its inputs
         self.users: set[Group] = set()  # the groups that need it
         self.latest = position  # the last position in it and in all groups that it depends on
@@ -34,7 +34,7 @@ class Group:
 
     @property
     def is_random(self) -> bool:
-        return any(piece.is_random for piece in self.pieces)
+        return any(fusible.is_random for fusible in self.members)
 
     def root(self) -> Group:
         """The group that it is part of after all merges so far."""
@@ -44,11 +44,11 @@ class Group:
         return group
 
     @property
-    def values(self) -> Iterator[tuple[FlatValue, Access, str, Piece]]:
-        """What its pieces compute: value, access, kind, and the piece that computes it."""
-        for piece in self.pieces:
-            for out, kind in zip(piece.outputs, piece.output_kinds, strict=True):
-                yield out.value, out, kind, piece
+    def values(self) -> Iterator[tuple[FlatValue, Access, str, FusibleNode]]:
+        """What its members compute: value, access, kind, and the member that computes it."""
+        for fusible in self.members:
+            for out, kind in zip(fusible.outputs, fusible.output_kinds, strict=True):
+                yield out.value, out, kind, fusible
 
 
 # Spaces ------------------------------------------------------------------------------------------
@@ -83,24 +83,24 @@ def _meet_in_rows(large: Group, small: Group) -> tuple[Shape, int] | None:
     return None if outer is None else (outer + large.space[len(large.space) - inner :], large.row)
 
 
-def kind_in(piece: Piece, kind: str, space: Shape) -> str:
-    """The kind of a piece's value in a group's space: the full values of a piece that runs over the
-    group's rows are row values there."""
-    return ROW if kind == FULL and math.prod(piece.space) != math.prod(space) else kind
+def kind_in(fusible: FusibleNode, kind: str, space: Shape) -> str:
+    """The kind of a node's value in a group's space: the full values of a node that runs over
+    the group's rows are row values there."""
+    return ROW if kind == FULL and math.prod(fusible.space) != math.prod(space) else kind
 
 
-def over(entry: Access, kind: str, piece: Piece, space: Shape, row: int) -> Access:
-    """An access of a piece in a group's space: row values have no step inside the row, and column
-    values none outside of it."""
-    own = piece.space
+def over(entry: Access, kind: str, fusible: FusibleNode, space: Shape, row: int) -> Access:
+    """An access of a node in a group's space: row values have no step inside the row, and
+    column values none outside of it."""
+    own = fusible.space
     inner = count_of(space, row) or 0
     outer_space, inner_space = space[: len(space) - inner], space[len(space) - inner :]
     if kind == FULL:
         return entry._replace(steps=split(entry.steps, own, space))
     if kind == ROW:
-        steps = split(entry.steps, piece.rows, outer_space)
+        steps = split(entry.steps, fusible.rows, outer_space)
         return entry._replace(steps=steps + (0,) * inner)
-    columns = own[len(piece.rows) :]
+    columns = own[len(fusible.rows) :]
     return entry._replace(steps=(0,) * len(outer_space) + split(entry.steps, columns, inner_space))
 
 

@@ -24,7 +24,7 @@ def together(graph: Graph) -> Graph:
             continue
         key = (node.args[0], node.device.name)
         batch = open_batches.get(key)
-        if batch is None or not all(effects.may_wait(former, position) for former in batch):
+        if batch is None or not all(effects.may_wait(previous, position) for previous in batch):
             batch = open_batches[key] = []
             batches.append(batch)
         batch.append(node)

@@ -1,7 +1,7 @@
 """Memory effects: which calls overwrite elements that others read.
 
 A value that continues another one overwrites some elements of the memory that both are in. So a
-call that reads the former value must run before the call that overwrites what it reads (a write
+call that reads the previous value must run before the call that overwrites what it reads (a write
 after a read). The other orders follow from the values themselves: a call that reads a value runs
 after the call that writes it (a read after a write), and a value that continues another one comes
 after it (a write after a write).
@@ -27,9 +27,9 @@ class Effects:
         self._writes: dict[FlatValue, list[tuple[int, Operand]]] = {}
         self._seen: dict[FlatValue, int] = {}
         for position, node in enumerate(nodes):
-            for out, former in node.outs_and_formers():
-                if former is not None:
-                    writes = self._writes.setdefault(former, [])
+            for out, previous in node.outs_and_previous():
+                if previous is not None:
+                    writes = self._writes.setdefault(previous, [])
                     writes.append((position, out))
                     self._writes[out.value] = writes
                     self._seen[out.value] = len(writes)
@@ -60,8 +60,8 @@ def memory_roots(nodes: Iterable[Node], inputs: Iterable[FlatValue]) -> dict[Fla
     """The first value in the memory of each value: itself, unless it continues another one."""
     roots = {value: value for value in inputs}
     for node in nodes:
-        for out, former in node.outs_and_formers():
-            roots[out.value] = out.value if former is None else roots[former]
+        for out, previous in node.outs_and_previous():
+            roots[out.value] = out.value if previous is None else roots[previous]
     return roots
 
 

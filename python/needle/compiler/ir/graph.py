@@ -145,11 +145,11 @@ class Node:
         return tuple(a for a in self.args if isinstance(a, TypedProgram))
 
     @property
-    def formers(self) -> tuple[FlatValue, ...]:
+    def previous(self) -> tuple[FlatValue, ...]:
         """The values that its outputs continue."""
         return tuple(value for value in self.continues if value is not None)
 
-    def outs_and_formers(self) -> Iterator[tuple[Operand, FlatValue | None]]:
+    def outs_and_previous(self) -> Iterator[tuple[Operand, FlatValue | None]]:
         """Every output with the value that it continues; None if it starts new memory."""
         return zip(self.outs, self.continues or (None,) * len(self.outs), strict=True)
 
@@ -157,7 +157,7 @@ class Node:
         """Every value that must be there before the call."""
         for x in self.ins:
             yield x.value
-        yield from self.formers
+        yield from self.previous
 
     def indices(self) -> tuple[Any, ...]:
         """Of an INDEXING call: its indices, and the sizes of the axes that they index."""
@@ -181,7 +181,7 @@ class Node:
         outs = {id(out) for out in self.outs}
         inputs = ", ".join(_text(a) for a in self.args if id(a) not in outs and a is not self.outs)
         results = ", ".join(f"{o}: {o.type_text}" for o in self.outs)
-        onto = f" onto {', '.join(map(str, self.formers))}" if self.continues else ""
+        onto = f" onto {', '.join(map(str, self.previous))}" if self.continues else ""
         if self.kernel in PROGRAM_KERNELS:  # a program's text has a line per instruction
             first, *others = self.programs
             given = ", ".join(map(str, self.ins))
@@ -240,7 +240,7 @@ class Graph:
 
     def continued(self) -> set[FlatValue]:
         """The values that a later call continues, in the same memory."""
-        return {v for node in self.nodes for v in node.formers}
+        return {v for node in self.nodes for v in node.previous}
 
     def with_nodes(self, nodes: list[Node], results: list[Operand] | None = None) -> Graph:
         """The same program with other calls."""

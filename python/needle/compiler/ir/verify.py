@@ -41,13 +41,13 @@ def verify(graph: Graph) -> None:
 def _check_continues(node: Node, continued: set[FlatValue]) -> None:
     if node.continues and len(node.continues) != len(node.outs):
         raise GraphError(f"`continues` must have one entry per output, in: {node}")
-    for out, former in node.outs_and_formers():
-        if former is not None and former.nbytes != out.value.nbytes:
-            raise GraphError(f"{former} has another size than what continues it, in: {node}")
-        if former in continued:
-            raise GraphError(f"{former} is continued twice, in: {node}")
-        if former is not None:
-            continued.add(former)
+    for out, previous in node.outs_and_previous():
+        if previous is not None and previous.nbytes != out.value.nbytes:
+            raise GraphError(f"{previous} has another size than what continues it, in: {node}")
+        if previous in continued:
+            raise GraphError(f"{previous} is continued twice, in: {node}")
+        if previous is not None:
+            continued.add(previous)
 
 
 def _check_there(x: Operand, position: int, effects: Effects, reader: object) -> None:

@@ -1,8 +1,8 @@
 """A plan: where every value lives, and the rule that it keeps.
 
 Slot 0 is the arena; every value from outside that is used and every result has a slot of its own.
-A result that replaces state may be computed in the state's memory (its *home*), if nothing reads
-the old elements afterwards.
+A result that replaces state may be computed in the state's memory (which is *donated*), if nothing
+reads the old elements afterwards.
 
 The rule is that every read finds its value, whatever else uses the same memory. `verify_plan`
 follows what each piece of memory holds from call to call; the tests do so for every plan. The order
@@ -36,8 +36,8 @@ class Place(NamedTuple):
     offset: int
 
 
-class Home(NamedTuple):
-    """Memory from outside that a result replaces."""
+class Donation(NamedTuple):
+    """Memory from outside that is given to the result that replaces it."""
 
     value: FlatValue
     must: bool  # must the result be there, because other tensors share this memory?
@@ -55,7 +55,9 @@ class Plan:
     results: list[Operand] = field(default_factory=list)
     slots: dict[FlatValue, int] = field(default_factory=dict)  # of values from outside
     result_slots: list[int] = field(default_factory=list)
-    homes: dict[FlatValue, FlatValue] = field(default_factory=dict)  # state that a root may replace
+    donations: dict[FlatValue, FlatValue] = field(
+        default_factory=dict
+    )  # state that a root may replace
     arena_bytes: int = 0
     # For each root in the arena, the positions of the first and the last call that use it.
     lifetimes: dict[FlatValue, tuple[int, int]] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class Plan:
 
     def bytes_of(self, root: FlatValue) -> list[Bytes]:
         """Where a root may be: at its place, and in the memory of the state that it replaces."""
-        values = [v for v in (root, self.homes.get(root)) if v is not None and v in self.places]
+        values = [v for v in (root, self.donations.get(root)) if v is not None and v in self.places]
         places = [(self.places[value], value.nbytes) for value in values]
         return [(slot, offset, offset + nbytes) for (slot, offset), nbytes in places]
 
@@ -99,7 +101,7 @@ def may_overwrite(
 
     It may if the call is elementwise, or reads each row completely before it writes it, and both
     have the same layout. Of a call that is many, none but the one with the output may read it."""
-    if any(roots[former] is root for former in node.formers):
+    if any(roots[previous] is root for previous in node.previous):
         return False
     if node.kernel in RUN_KERNELS:
         typed = node.args[0]

@@ -1,4 +1,4 @@
-"""Planning memory: values live in one arena, reused by lifetime, or in memory from outside."""
+"""Planning memory: one arena, whose bytes are reused by liveness, or memory from outside."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ... import config
 from ...backend import BackendDevice, default_device
 from ..ir.effects import memory_roots
 from ..ir.graph import COMPUTED, FlatValue, Graph, Node, Operand, whole
-from .plan import ARENA, Home, Place, Plan, may_overwrite, verify_plan
+from .plan import ARENA, Donation, Place, Plan, may_overwrite, verify_plan
 
 ALIGNMENT = 64
 
 
-def plan_memory(graph: Graph, homes: list[Home | None]) -> Plan:
-    """Give every value its place. `homes` has an entry per result."""
-    nodes = _with_owned_updates(graph, homes)
+def plan_memory(graph: Graph, donations: list[Donation | None]) -> Plan:
+    """Give every value its place. `donations` has an entry per result."""
+    nodes = _with_owned_updates(graph, donations)
     roots = memory_roots(nodes, graph.inputs)
-    nodes, results = _with_result_copies(graph, nodes, roots, homes)
+    nodes, results = _with_result_copies(graph, nodes, roots, donations)
     roots = memory_roots(nodes, graph.inputs)
     plan = Plan(nodes, roots=roots, results=results)
-    _assign_slots(plan, graph, homes)
+    _assign_slots(plan, graph, donations)
     _assign_arena(plan)
     if config.VERIFY:
         verify_plan(plan, graph)
@@ -43,24 +43,24 @@ def copy_of(graph: Graph, source: Operand, device: BackendDevice, line: str = ""
     return Node("copy", (out, source), (out,), device, source=line)
 
 
-def _with_owned_updates(graph: Graph, homes: list[Home | None]) -> list[Node]:
+def _with_owned_updates(graph: Graph, donations: list[Donation | None]) -> list[Node]:
     """Let calls continue a copy of a value that belongs to somebody outside, unless it is state
     that the program changes in place."""
     final = _ends_of_chains(graph.nodes)
     in_place = {
-        home.value
-        for home, result in zip(homes, graph.results, strict=True)
-        if home is not None and home.must and final.get(home.value) is result.value
+        donation.value
+        for donation, result in zip(donations, graph.results, strict=True)
+        if donation is not None and donation.must and final.get(donation.value) is result.value
     }
     nodes: list[Node] = []
     for node in graph.nodes:
-        formers: list[FlatValue | None] = []
-        for former in node.continues:
-            if former is not None and former.kind != COMPUTED and former not in in_place:
-                nodes.append(copy_of(graph, whole(former), node.device, node.source))
-                former = nodes[-1].outs[0].value
-            formers.append(former)
-        nodes.append(replace(node, continues=tuple(formers)) if formers else node)
+        continues: list[FlatValue | None] = []
+        for previous in node.continues:
+            if previous is not None and previous.kind != COMPUTED and previous not in in_place:
+                nodes.append(copy_of(graph, whole(previous), node.device, node.source))
+                previous = nodes[-1].outs[0].value
+            continues.append(previous)
+        nodes.append(replace(node, continues=tuple(continues)) if continues else node)
     return nodes
 
 
@@ -69,16 +69,19 @@ def _ends_of_chains(nodes: list[Node]) -> dict[FlatValue, FlatValue]:
     ends: dict[FlatValue, FlatValue] = {}
     starts: dict[FlatValue, FlatValue] = {}
     for node in nodes:
-        for out, former in node.outs_and_formers():
-            if former is not None:
-                start = starts.pop(former, former)
+        for out, previous in node.outs_and_previous():
+            if previous is not None:
+                start = starts.pop(previous, previous)
                 starts[out.value] = start
                 ends[start] = out.value
     return ends
 
 
 def _with_result_copies(
-    graph: Graph, nodes: list[Node], roots: dict[FlatValue, FlatValue], homes: list[Home | None]
+    graph: Graph,
+    nodes: list[Node],
+    roots: dict[FlatValue, FlatValue],
+    donations: list[Donation | None],
 ) -> tuple[list[Node], list[Operand]]:
     """Results that cannot be computed where they belong are copied there at the end.
 
@@ -90,37 +93,37 @@ def _with_result_copies(
     last |= {roots[r.value]: len(nodes) for r in graph.results}  # which are read at the end
     taken: set[FlatValue] = set()  # roots that are in the memory of a result
 
-    def is_in_place(result: Operand, home: Home | None) -> bool:
+    def is_in_place(result: Operand, donation: Donation | None) -> bool:
         """Can the result be computed where it belongs?"""
         root = roots[result.value]
-        if home is not None and root is home.value:  # it was written in place
-            return home.must
+        if donation is not None and root is donation.value:  # it was written in place
+            return donation.must
         if root.kind != COMPUTED or root in taken or not result.is_whole():
             return False
-        if home is not None and home.at_end:
+        if donation is not None and donation.at_end:
             return False
         start = first[root]
-        if home is None or last.get(home.value, -1) < start:
+        if donation is None or last.get(donation.value, -1) < start:
             return True
-        node, end = nodes[start], last[home.value]
+        node, end = nodes[start], last[donation.value]
         outs = [o for o in node.outs if o.value is result.value]
-        return end == start and any(may_overwrite(node, o, home.value, roots) for o in outs)
+        return end == start and any(may_overwrite(node, o, donation.value, roots) for o in outs)
 
     results = list(graph.results)
     early: list[Node] = []
     late: list[Node] = []
-    for i, (result, home) in enumerate(zip(graph.results, homes, strict=True)):
+    for i, (result, donation) in enumerate(zip(graph.results, donations, strict=True)):
         root = roots[result.value]
-        if is_in_place(result, home):
+        if is_in_place(result, donation):
             taken.add(root)
             continue
         device = nodes[first[root]].device if root in first else _any_device(nodes)
         source = result
-        if home is not None and root.kind != COMPUTED:
+        if donation is not None and root.kind != COMPUTED:
             early.append(copy_of(graph, source, device))
             source = early[-1].outs[0]
         made = copy_of(graph, source, device)
-        (early if home is None else late).append(made)
+        (early if donation is None else late).append(made)
         results[i] = made.outs[0]
     return nodes + early + late, results
 
@@ -132,23 +135,23 @@ def _any_device(nodes: list[Node]) -> BackendDevice:
 # Slots and the arena -----------------------------------------------------------------------------
 
 
-def _assign_slots(plan: Plan, graph: Graph, homes: list[Home | None]) -> None:
+def _assign_slots(plan: Plan, graph: Graph, donations: list[Donation | None]) -> None:
     used = {v for node in plan.nodes for v in node.reads()}
-    used |= {home.value for home in homes if home is not None and home.must}
+    used |= {donation.value for donation in donations if donation is not None and donation.must}
     slots = plan.slots
     for value in graph.inputs:
         if value in used:
             slots[value] = len(slots) + 1
             plan.places[value] = Place(slots[value], 0)
     number = len(slots)
-    for result, home in zip(plan.results, homes, strict=True):
-        if home is not None and home.must:
-            plan.result_slots.append(slots[home.value])
+    for result, donation in zip(plan.results, donations, strict=True):
+        if donation is not None and donation.must:
+            plan.result_slots.append(slots[donation.value])
         else:
             number += 1
             plan.result_slots.append(number)
-            if home is not None:
-                plan.homes[plan.roots[result.value]] = home.value
+            if donation is not None:
+                plan.donations[plan.roots[result.value]] = donation.value
         plan.places.setdefault(plan.roots[result.value], Place(plan.result_slots[-1], 0))
 
 

@@ -32,7 +32,7 @@ FEWEST_WEIGHTS = 1 << 17  # smaller ones are not copied either
 _kept: WeakKeyDictionary[Any, dict[Any, tuple[int, Any]]] = WeakKeyDictionary()
 
 
-def panels(graph: Graph, fixed: dict[FlatValue, Any]) -> tuple[Graph, dict[FlatValue, Operand]]:
+def prepack(graph: Graph, fixed: dict[FlatValue, Any]) -> tuple[Graph, dict[FlatValue, Operand]]:
     """The program with panels in place of weights, and the weights that each panel is a copy of.
     `fixed` has the memory of the state that the program does not change."""
     made_of: dict[FlatValue, Operand] = {}
@@ -73,7 +73,7 @@ def _is_private(memory: Any) -> bool:
     return memory is not None and memory.version == memory.version
 
 
-def panels_of(weights: Operand, device: BackendDevice, memory: Any) -> Any:
+def prepacked(weights: Operand, device: BackendDevice, memory: Any) -> Any:
     """The memory of the panels of weights that lie in `memory` of a device."""
     place = (weights.shape, weights.strides, weights.offset)
     known = _kept.setdefault(memory, {})

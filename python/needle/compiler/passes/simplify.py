@@ -18,13 +18,19 @@ FOLDED_ELEMENTS = 1 << 22  # larger constants are computed at each call
 
 def simplify(graph: Graph) -> Graph:
     """All passes that change no result."""
-    for a_pass in (without_dead, folded, applied_rules, merged, without_dead):
+    for a_pass in (
+        eliminate_dead_code,
+        fold_constants,
+        apply_rules,
+        merge_common_subexpressions,
+        eliminate_dead_code,
+    ):
         graph = verified(a_pass(graph))
     return graph
 
 
-def without_dead(graph: Graph) -> Graph:
-    """Without the calls that no result depends on."""
+def eliminate_dead_code(graph: Graph) -> Graph:
+    """Dead-code elimination: without the calls that no result depends on."""
     needed = {r.value for r in graph.results}
     kept: list[Node] = []
     for node in reversed(graph.nodes):
@@ -42,8 +48,9 @@ def replaced(operand: Operand, by: dict[FlatValue, Operand]) -> Operand:
     return operand._replace(value=found.value, offset=operand.offset + found.offset)
 
 
-def merged(graph: Graph) -> Graph:
-    """Equal calls on equal operands are made once; values that are continued are left alone."""
+def merge_common_subexpressions(graph: Graph) -> Graph:
+    """Common subexpressions: equal calls on equal operands are made once. Values that are updated
+    in place are left alone."""
     continued = graph.continued()
     seen: dict[Any, Node] = {}
     by: dict[FlatValue, Operand] = {}
@@ -74,7 +81,7 @@ def _key(node: Node) -> Any:
     return node.kernel, node.device.name, args, repr([a for a in args if isinstance(a, float)])
 
 
-def applied_rules(graph: Graph) -> Graph:
+def apply_rules(graph: Graph) -> Graph:
     """Every call rewritten by the first rule that applies to it, until none does."""
     continued = graph.continued()
     made: dict[FlatValue, Node] = {}
@@ -118,7 +125,7 @@ def _same_elements(node: Node, continued: set[FlatValue]) -> Operand | None:
     return source if fits else None
 
 
-def folded(graph: Graph) -> Graph:
+def fold_constants(graph: Graph) -> Graph:
     """Calls on constants alone are made now."""
     continued = graph.continued()
     constants = graph.constants

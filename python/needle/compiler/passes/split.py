@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ...backend.protocol import REDUCE
 from ...tile.program import Builder, TypedProgram
-from ..fusion.fusible import FEW_ROWS, SHORT, piece_of, spliced
+from ..fusion.fusible import FEW_ROWS, SHORT, as_fusible, spliced
 from ..ir.graph import FlatValue, Graph, Node, Operand, whole
 
 LEAST, MOST = 256, 1 << 14  # elements of a new row: enough to fill a tile, enough rows to share
@@ -56,7 +56,7 @@ def _in_two(graph: Graph, node: Node, made: dict[FlatValue, Node]) -> list[Node]
 
 
 def _is_elementwise(node: Node) -> bool:
-    if piece_of(node) is None or node.kernel == "reduce":
+    if as_fusible(node) is None or node.kernel == "reduce":
         return False
     return node.kernel != "run" or bool(node.args[0].is_elementwise)
 

@@ -31,7 +31,7 @@ from ..errors import TraceError
 from ..guards.tensors import Known
 from ..ir.graph import FlatValue, Operand
 from ..memory.plan import ARENA, Plan
-from ..passes.prepack import panels_of
+from ..passes.prepack import prepacked
 from ..trace.state import Cell, data_of, grad_of, set_data, set_grad
 from ..trace.tracer import ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
 
@@ -44,7 +44,7 @@ class Binding:
         plan: Plan,
         trace: Trace,
         constants: dict[FlatValue, Any],
-        panels: dict[FlatValue, Operand],
+        prepacked_weights: dict[FlatValue, Operand],
         may_fail: bool,
     ):
         self.plan = plan
@@ -54,7 +54,7 @@ class Binding:
         self.written = [o.target for o in trace.outputs if o.kind == WRITTEN]  # arguments
         self.writes_in_place = bool(self.written or trace.mutated)
         self.can_clash = bool(self.writes_in_place or trace.without_grad or trace.changed)
-        self._find_read_slots(constants, panels)
+        self._find_read_slots(constants, prepacked_weights)
         self._find_result_slots()
         self._prepare_delivery()
 
@@ -99,7 +99,7 @@ class Binding:
     # Memory that is read ----------------------------------------------------------------------
 
     def _find_read_slots(
-        self, constants: dict[FlatValue, Any], panels: dict[FlatValue, Operand]
+        self, constants: dict[FlatValue, Any], prepacked_weights: dict[FlatValue, Operand]
     ) -> None:
         """The slot of each input (None: it is not read), and what is the same in all calls."""
         slots, trace, known = self.plan.slots, self.trace, self.known
@@ -113,24 +113,25 @@ class Binding:
         self.reads: list[int | None] = [None] * len(known.cells)
         for value, i in firsts.items():
             self.reads[i] = slots.get(value)
-        self.panel_slots = [
-            (slots[value], weights, firsts[weights.value]) for value, weights in panels.items()
+        self.prepacked_slots = [
+            (slots[value], weights, firsts[weights.value])
+            for value, weights in prepacked_weights.items()
         ]
         self.argument_slots = [slots.get(value) for value in trace.arguments]
         self.host_slots = [(host, slots.get(host.value)) for host in trace.host]
         self.numpy_state: Any = None  # of NumPy's generator before the last call
         self.counter_slot = None if trace.counters is None else slots.get(trace.counters)
 
-    def _panels(self, weights: Operand, i: int) -> Any:
+    def _prepacked(self, weights: Operand, i: int) -> Any:
         """The memory of the panels of weights that are in a tensor that the program knows."""
         array = self.known.array(i)
-        return panels_of(weights, array.device, array._handle)
+        return prepacked(weights, array.device, array._handle)
 
     def buffers(self, arguments: list[NDArray]) -> list[Any]:
         """The memory of every slot but those of state and results."""
         buffers = self.template.copy()
-        for panel_slot, weights, i in self.panel_slots:
-            buffers[panel_slot] = self._panels(weights, i)
+        for to, weights, i in self.prepacked_slots:
+            buffers[to] = self._prepacked(weights, i)
         buffers[ARENA] = self.plan.new_arena()
         for slot, array in zip(self.argument_slots, arguments, strict=True):
             if slot is not None:
@@ -171,33 +172,33 @@ class Binding:
     def _find_result_slots(self) -> None:
         """Sort the outputs by the memory that they may use: that of what they replace, or new."""
         # For each tensor that the program knows: the output that replaces it, and its slot.
-        self.home_outputs = [-1] * len(self.known.cells)
-        self.homes: list[Any] = [None] * len(self.known.cells)
+        self.donated_outputs = [-1] * len(self.known.cells)
+        self.donations: list[Any] = [None] * len(self.known.cells)
         places = {cell: k for k, cell in enumerate(self.known.cells)}
         # Outputs that replace a gradient that it does not know. Each has a slot, the tensor whose
         # gradient it is, and its layout.
         self.gradient_outputs: list[int] = []
-        self.gradient_homes: list[tuple[Any, ...]] = []
+        self.gradient_donations: list[tuple[Any, ...]] = []
         self.new_outputs: list[tuple[int, int]] = []  # all others, with their slots
         outputs = zip(self.trace.outputs, self.plan.result_slots, self.plan.results, strict=True)
         for i, (output, slot, x) in enumerate(outputs):
             if output.has_home and output.kind != MEMORY:
-                self.home_outputs[places[output.target]] = i
-                self.homes[places[output.target]] = slot
+                self.donated_outputs[places[output.target]] = i
+                self.donations[places[output.target]] = slot
             elif output.is_gradient_of_state and not output.is_early:
                 layout = (x.shape, x.strides, x.offset, x.dtype, output.device, x.value.size)
                 self.gradient_outputs.append(i)
-                self.gradient_homes.append((slot, output.target.owner, *layout))
+                self.gradient_donations.append((slot, output.target.owner, *layout))
             elif output.kind != MEMORY:  # its slot is the state's own
                 self.new_outputs.append((i, slot))
 
     def outputs(self, buffers: list[Any]) -> list[tuple[int, Any]]:
         """Give state and results memory; returns the outputs that got new memory, with it."""
         new = self.new_outputs
-        if empty := take_memory(self.known.places, self.reads, self.homes, buffers):
-            new = [(self.home_outputs[k], self.homes[k]) for k in empty] + new
-        if empty := take_gradients(self.gradient_homes, buffers):
-            new = [(self.gradient_outputs[k], self.gradient_homes[k][0]) for k in empty] + new
+        if empty := take_memory(self.known.places, self.reads, self.donations, buffers):
+            new = [(self.donated_outputs[k], self.donations[k]) for k in empty] + new
+        if empty := take_gradients(self.gradient_donations, buffers):
+            new = [(self.gradient_outputs[k], self.gradient_donations[k][0]) for k in empty] + new
         made: list[tuple[int, Any]] = []
         for i, slot in new:
             value = self.plan.results[i].value
@@ -325,7 +326,7 @@ def _memory_of(x: Any) -> Any:
 
 class Compiled(TensorOp):
     """A result of a compiled function that changes something: its gradient raises an error. The
-    gradients of others are in pulling.py."""
+    gradients of others are in compiler/vjp.py."""
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         raise TraceError(

@@ -2,9 +2,9 @@
 
 A small product gains little from two threads: they wait for each other, and move its operands from
 cache to cache. The gradients of its two factors are products that are independent of each other:
-each starts a *lane*, which runs on one thread, and continues with the small calls that depend on
-it, until a call depends on both lanes, or until the next product. Dependencies are read from the
-plan: no lane writes memory that another one reads or writes.
+each starts a *section*, which runs on one thread, and continues with the small calls that depend on
+it, until a call depends on both sections, or until the next product. Dependencies are read from the
+plan: no section writes memory that another one reads or writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ALONE = frozenset({PYTHON, LOOP})
 
 
 @dataclass
-class Lane:
+class Section:
     """Calls that run one after the other."""
 
     numbers: list[int] = field(default_factory=list)
@@ -40,31 +40,31 @@ class Lane:
         self.work += flops(node)
 
     def meets(self, reads: list[Bytes], writes: list[Bytes]) -> bool:
-        """Would a call with these reads and writes depend on a call of the lane?"""
+        """Would a call with these reads and writes depend on a call of the section?"""
         return meet(self.writes, reads + writes) or meet(self.reads, writes)
 
 
-def sections(plan: Plan) -> list[list[list[int]]]:
-    """The sections of a plan that have several lanes: for each lane, the numbers of its calls."""
-    found: list[list[Lane]] = [[]]
+def concurrent_sections(plan: Plan) -> list[list[list[int]]]:
+    """Sections of a plan that run side by side: for each of them, the numbers of its calls."""
+    found: list[list[Section]] = [[]]
     for number, node in enumerate(plan.nodes):
         if not is_small(node):
             found.append([])
             continue
         reads, writes = _bytes(plan, node.ins), _bytes(plan, node.outs)
-        met = [lane for lane in found[-1] if lane.meets(reads, writes)]
+        met = [section for section in found[-1] if section.meets(reads, writes)]
         if len(met) > 1 or (met and is_product(node)):
             found.append([])
             met = []
         if not met and (is_product(node) or not found[-1]):
-            found[-1].append(Lane())
+            found[-1].append(Section())
             met = found[-1][-1:]
-        lane = met[0] if met else min(found[-1], key=lambda lane: lane.work)
-        lane.add(number, node, reads, writes)
+        section = met[0] if met else min(found[-1], key=lambda section: section.work)
+        section.add(number, node, reads, writes)
     return [
-        [lane.numbers for lane in lanes]
-        for lanes in found
-        if sum(lane.products > 0 for lane in lanes) > 1
+        [section.numbers for section in together]
+        for together in found
+        if sum(section.products > 0 for section in together) > 1
     ]
 
 

@@ -25,8 +25,8 @@ def written_early(graph: Graph) -> set[FlatValue]:
     last = max(_that_may_fail(graph), default=-1)
     starts: dict[FlatValue, int] = {}
     for i, node in enumerate(graph.nodes):
-        for out, former in node.outs_and_formers():
-            starts[out.value] = i if former is None else starts.get(former, -1)
+        for out, previous in node.outs_and_previous():
+            starts[out.value] = i if previous is None else starts.get(previous, -1)
     return {r.value for r in graph.results if starts.get(r.value, last) < last}
 
 

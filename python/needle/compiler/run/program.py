@@ -18,17 +18,17 @@ from ..fusion.horizontal import together
 from ..fusion.prologues import prologues
 from ..ir.graph import FlatValue, Graph, Node, Operand, map_operands
 from ..ir.verify import verified
-from ..memory.plan import ARENA, Home, Plan
+from ..memory.plan import ARENA, Donation, Plan
 from ..memory.planner import plan_memory
-from ..passes.prepack import panels
+from ..passes.prepack import prepack
 from ..passes.simplify import simplify
 from ..trace import breaks
 from ..trace.state import Layout, data_of, grad_of, layout_of
 from ..trace.tracer import GRADIENT, MEMORY, Output, Trace
 from ..view.show import Kernel, kernel_of
-from ..vjp import can_be_pulled
+from ..vjp import has_vjp
 from .binding import Binding
-from .concurrency import sections
+from .concurrency import concurrent_sections
 from .failing import may_fail, written_early
 
 PASSES: dict[str, Callable[[Graph], Graph]] = {
@@ -41,7 +41,7 @@ PASSES: dict[str, Callable[[Graph], Graph]] = {
 UNFUSED = {"simplified": simplify}
 
 
-class Program:
+class CompiledProgram:
     """A traced function, ready to run again."""
 
     def __init__(self, trace: Trace, fused: bool = True):
@@ -51,25 +51,25 @@ class Program:
         self._names = trace.names if trace.names else None
         self._told = [fact for fact in trace.facts.values() if fact.is_told]
         self.stages = {"traced": verified(trace.graph)}
-        self.panels: dict[FlatValue, Operand] = {}
+        self.prepacked: dict[FlatValue, Operand] = {}
         for name, a_pass in (PASSES if fused else UNFUSED).items():
             graph = loops.with_bodies(a_pass)(next(reversed(self.stages.values())))
             self.stages[name] = graph
             if name == "fused":
-                graph, self.panels = panels(graph, _fixed_state(trace))
-                self.stages["panels"] = verified(graph)
+                graph, self.prepacked = prepack(graph, _fixed_state(trace))
+                self.stages["prepacked"] = verified(graph)
         self.graph = loops.planned(graph)
         early = written_early(self.graph)
-        self.homes: list[Home | None] = []
+        self.donations: list[Donation | None] = []
         for output, result in zip(trace.outputs, self.graph.results, strict=True):
             output.is_early = result.value in early
-            self.homes.append(_home(output))
-            output.has_home = self.homes[-1] is not None
-        self.plan = plan_memory(self.graph, self.homes)
+            self.donations.append(_donation(output))
+            output.has_home = self.donations[-1] is not None
+        self.plan = plan_memory(self.graph, self.donations)
         constants, fails = self.graph.constants, may_fail(self.graph)
-        self.binding = Binding(self.plan, trace, constants, self.panels, fails)
-        self.has_gradient = bool(self.binding.recorded) and can_be_pulled(trace)
-        self.pull: Any = None  # the compiled function that computes it, once it is needed
+        self.binding = Binding(self.plan, trace, constants, self.prepacked, fails)
+        self.has_gradient = bool(self.binding.recorded) and has_vjp(trace)
+        self.vjp: Any = None  # the compiled function that computes it, once it is needed
         self.calls = compile_calls(self.plan)
 
     # Is it still right? ---------------------------------------------------------------------
@@ -157,20 +157,20 @@ def _fixed_state(trace: Trace) -> dict[FlatValue, Any]:
     return {state.value: data_of(state.cells[0].tensor())._handle for state in fixed}
 
 
-def _home(output: Output) -> Home | None:
+def _donation(output: Output) -> Donation | None:
     """The memory that an output replaces, if both have the same size and layout."""
     if output.kind == MEMORY:
-        return Home(output.target.value, must=True)
+        return Donation(output.target.value, must=True)
     state = output.state
     if state is None or state.is_mutated or len(state.cells) != 1:
         return None
     if output.kind == GRADIENT and state.cells[0] != output.target:
-        return None  # the former gradient is also something else
+        return None  # the previous gradient is also something else
     real, new = layout_of(state.arrays[0]), output.operand
     strides = effective_strides(new.shape, new.strides)
     here = Layout(new.shape, strides, new.offset, new.value.size, new.dtype, output.device.name)
     fits = real == here and new.is_whole()
-    return Home(state.value, must=False, at_end=output.is_early) if fits else None
+    return Donation(state.value, must=False, at_end=output.is_early) if fits else None
 
 
 # Calls -------------------------------------------------------------------------------------------
@@ -222,8 +222,8 @@ def recorded(plan: Plan, built: dict[int, Built]) -> Recorded:
     finally:
         sequence.stop()
     if device.offers.concurrency and made.nodes == plan.nodes:
-        for lanes in sections(plan):
-            sequence.side_by_side(lanes)
+        for sections in concurrent_sections(plan):
+            sequence.side_by_side(sections)
     return made
 
 

@@ -21,7 +21,7 @@ from ...tile.ir import TypedProgram
 from ...tree import leaves, map_leaves
 from ..export.stored import assembled
 from ..ir.graph import COMPUTED, FlatValue, Graph, Node, Operand
-from ..passes.simplify import without_dead
+from ..passes.simplify import eliminate_dead_code
 from ..trace.record import Draw, Handle
 from ..trace.state import State, data_of
 from ..trace.tracer import Output, Trace
@@ -129,8 +129,10 @@ class Blend:
                 self._value(made, x.value, y.value)
             outs = {id(x): self.operand(x, y) for x, y in zip(one.outs, other.outs, strict=True)}
             args = self._arguments(one.args, other.args, outs)
-            formers = tuple(None if v is None else self.values[v] for v in one.continues)
-            made.nodes.append(replace(one, args=args, outs=tuple(outs.values()), continues=formers))
+            previous = tuple(None if v is None else self.values[v] for v in one.continues)
+            made.nodes.append(
+                replace(one, args=args, outs=tuple(outs.values()), continues=previous)
+            )
         self.node = None
         made.inputs.sort(key=lambda v: v.number)
         made.counter = first.counter
@@ -252,8 +254,8 @@ def _described(graph: Graph) -> tuple[list[str], list[FlatValue]]:
 
     lines = []
     for node in graph.nodes:
-        formers = [None if v is None else order.setdefault(v, len(order)) for v in node.continues]
-        lines.append(f"{node.kernel} {seen(node.args)!r} {formers}")
+        previous = [None if v is None else order.setdefault(v, len(order)) for v in node.continues]
+        lines.append(f"{node.kernel} {seen(node.args)!r} {previous}")
     lines.append(repr([seen(r) for r in graph.results]))
     return lines, list(order)
 
@@ -274,7 +276,7 @@ def _instructions(program: TypedProgram) -> tuple[Any, ...]:
 
 def is_same_graph(a: Graph, b: Graph) -> bool:
     """The same calls on the same constants?"""
-    ours, theirs = _described(without_dead(a)), _described(without_dead(b))
+    ours, theirs = _described(eliminate_dead_code(a)), _described(eliminate_dead_code(b))
     if ours[0] != theirs[0]:
         return False
     constants = [

@@ -1,8 +1,9 @@
 """The size of a dynamic axis as the user's Python sees it while a function is probed.
 
-A shape that user code reads has `Size`s in it: integers that know how they depend on the size n.
-Sums and multiples of a Size are Sizes too. A comparison adds a guard, a condition that other sizes
-must meet in the same way. Anything else would turn the size into a plain number, and raises.
+A shape that user code reads has `SymbolicSize`s in it: integers that know how they depend on the
+size n. Sums and multiples of them are such sizes too. A comparison adds a guard, a condition that
+other sizes must meet in the same way. Anything else would turn the size into a plain number: it
+raises.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ def _is_user() -> bool:
     return is_users(sys._getframe(2))
 
 
-class Size(int):
+class SymbolicSize(int):
     """slope * n + shift, for the n of a probe."""
 
     slope: int
     shift: int
 
     @staticmethod
-    def of(n: int, slope: int, shift: int) -> Size:
-        made = Size(slope * n + shift)
+    def of(n: int, slope: int, shift: int) -> SymbolicSize:
+        made = SymbolicSize(slope * n + shift)
         made.slope, made.shift, made.n = slope, shift, n
         return made
 
@@ -62,8 +63,10 @@ class Size(int):
 
     def _linear(self, other: Any, scale: int, factor: int) -> Any:
         """scale self + factor other"""
-        slope, shift = (other.slope, other.shift) if isinstance(other, Size) else (0, int(other))
-        return Size.of(
+        slope, shift = (
+            (other.slope, other.shift) if isinstance(other, SymbolicSize) else (0, int(other))
+        )
+        return SymbolicSize.of(
             self.n, scale * self.slope + factor * slope, scale * self.shift + factor * shift
         )
 
@@ -79,9 +82,9 @@ class Size(int):
     def __mul__(self, other: Any) -> Any:
         if not isinstance(other, int):
             return NotImplemented
-        if isinstance(other, Size):
+        if isinstance(other, SymbolicSize):
             return _left(self, "a product of sizes") if _is_user() else int(self) * int(other)
-        return Size.of(self.n, self.slope * other, self.shift * other)
+        return SymbolicSize.of(self.n, self.slope * other, self.shift * other)
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -95,18 +98,18 @@ class Size(int):
         return _left(self, "a key") if _is_user() else int.__hash__(self)
 
 
-def _left(size: Size, what: str) -> Any:
+def _left(size: SymbolicSize, what: str) -> Any:
     raise at_user_line(f"[jit] the size of a dynamic axis became {what}; {REMEDY}.")
 
 
 def _comparing(name: str) -> Any:
     compare, plain = getattr(operator, name), getattr(int, f"__{name}__")
 
-    def method(self: Size, other: Any) -> Any:
+    def method(self: SymbolicSize, other: Any) -> Any:
         result = plain(self, other)
         if result is NotImplemented or not _is_user():
             return result
-        if isinstance(other, Size):  # the difference is compared with 0
+        if isinstance(other, SymbolicSize):  # the difference is compared with 0
             slope, shift = self.slope - other.slope, self.shift - other.shift
             guards.add(Guard(compare, slope, shift, 0, result))
         else:
@@ -119,14 +122,14 @@ def _comparing(name: str) -> Any:
 def _refusing(name: str) -> Any:
     plain = getattr(int, name)
 
-    def method(self: Size, *args: Any) -> Any:
+    def method(self: SymbolicSize, *args: Any) -> Any:
         return _left(self, "a plain number") if _is_user() else plain(self, *args)
 
     return method
 
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(Size, f"__{_name}__", _comparing(_name))
+    setattr(SymbolicSize, f"__{_name}__", _comparing(_name))
 for _name in (
     "truediv",
     "floordiv",
@@ -140,9 +143,9 @@ for _name in (
     "rshift",
 ):
     for _side in ("", "r"):
-        setattr(Size, f"__{_side}{_name}__", _refusing(f"__{_side}{_name}__"))
+        setattr(SymbolicSize, f"__{_side}{_name}__", _refusing(f"__{_side}{_name}__"))
 for _name in ("float", "int", "neg", "pos", "abs", "invert", "round"):
-    setattr(Size, f"__{_name}__", _refusing(f"__{_name}__"))
+    setattr(SymbolicSize, f"__{_name}__", _refusing(f"__{_name}__"))
 
 
 def as_sizes(shape: tuple[int, ...], n: int) -> tuple[int, ...]:
@@ -151,7 +154,7 @@ def as_sizes(shape: tuple[int, ...], n: int) -> tuple[int, ...]:
     def seen(dim: int) -> int:
         slope = (int(dim) + NEAR) // n
         shift = int(dim) - slope * n
-        return Size.of(n, slope, shift) if slope and abs(shift) <= NEAR else dim
+        return SymbolicSize.of(n, slope, shift) if slope and abs(shift) <= NEAR else dim
 
     return tuple(map(seen, shape))
 
@@ -171,7 +174,7 @@ def seen_by_user(n: int) -> Iterator[None]:
     def length(tensor: Any) -> int:
         found = real.__get__(tensor)
         is_asked = threading.get_ident() == thread and _is_user()
-        if is_asked and found and isinstance(as_sizes(found[:1], n)[0], Size):
+        if is_asked and found and isinstance(as_sizes(found[:1], n)[0], SymbolicSize):
             raise at_user_line("[jit] len() of a dynamic axis is a plain number; use x.shape[0].")
         size: int = len_of(tensor)
         return size

@@ -1,9 +1,9 @@
 """The message of the error for an index out of range.
 
 A kernel raises it in terms of its operands. The functions that called the kernel, from the inside
-out, rewrite the message in their own terms (`saying`). A compiled program does the same later, when
-its kernels run, so the recorder keeps the functions that rewrite. A check of other elements
-(`checked_by`) is an index out of range too, to which they give an error of its own.
+out, rewrite the message in their own terms (`rewrite_index_error`). A compiled program does the
+same later, when its kernels run, so the recorder keeps the functions that rewrite. A check of other
+elements (`checked_by`) is an index out of range too, to which they give an error of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOT_WHOLE = 1 - (1 << 63)  # stands for a fraction among ids: it is out of every
 FAR = 1 << 60  # further than any axis is long
 
 
-class saying:
+class rewrite_index_error:
     """Within this context, an index out of range is reported in these words: at once, or when a
     kernel that is only recorded here runs later."""
 
@@ -62,7 +62,7 @@ def checked_by(index: NDArray, a: NDArray, words: Words) -> NDArray:
     result depends on the check, so that the program makes it."""
     device = a.device
     holds = empty((), bool_, device)
-    with saying(words):
+    with rewrite_index_error(words):
         device.mod.gather(holds, full((1,), True, bool_, device), (index,))
     everywhere = make_view(a.shape, (0,) * a.ndim, 0, bool_, device, holds._handle)
     out = empty(a.shape, a.dtype, device)

@@ -37,7 +37,7 @@ from ..functions import (
 )
 from ..interop.asarray import as_numpy
 from ..layout import Shape
-from .errors import NOT_WHOLE, saying
+from .errors import NOT_WHOLE, rewrite_index_error
 from .parse import normalize, out_of_bounds, parse
 
 
@@ -132,14 +132,14 @@ def select(a: NDArray, index: Any) -> Selection:
 
 
 def _gather(op: str, out: NDArray, a: NDArray, indices: Sequence[NDArray], axes: Shape) -> None:
-    with saying(lambda _, outside: _told(op, axes, outside)):
+    with rewrite_index_error(lambda _, outside: _told(op, axes, outside)):
         a.device.mod.gather(out, a, indices)
 
 
 def _scatter(
     op: str, how: str, out: NDArray, indices: Sequence[NDArray], axes: Shape, a: NDArray
 ) -> None:
-    with saying(lambda _, outside: _told(op, axes, outside)):
+    with rewrite_index_error(lambda _, outside: _told(op, axes, outside)):
         out.device.mod.scatter(how, out, indices, a)
 
 
@@ -318,7 +318,7 @@ def one_hot(index: NDArray, n: int, dtype: Any) -> NDArray:
         is_whole = outside.value != NOT_WHOLE
         return text if is_whole else "[one_hot] expected whole numbers, got fractions."
 
-    with saying(words):
+    with rewrite_index_error(words):
         _scatter("one_hot", "set", out, indices, axes, broadcast_to(ones, expanded.shape))
     return out
 

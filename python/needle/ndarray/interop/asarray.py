@@ -13,7 +13,7 @@ from .. import functions
 from ..array import NDArray, from_numpy
 
 
-def take_in(source: Any, device: BackendDevice | None, dtype: Any, share: bool) -> Any:
+def as_array_data(source: Any, device: BackendDevice | None, dtype: Any, share: bool) -> Any:
     """Numbers, nested lists or an array as the data of a tensor; a copy, unless it may share."""
     if config.BACKEND == "np":
         wanted = source.dtype if dtype is None and share else numpy_dtype(dtype)

@@ -38,9 +38,9 @@ def attention(
     fronts = [x.shape[:-2] for x in (q, k, v, mask) if x is not None]
     front = layout.broadcast_shapes("attention", *fronts)
     out = _empty_like((*front, q.shape[-2], v.shape[-1]), q)
-    log_sums = empty((*front, q.shape[-2], 1), widened(q.dtype), device)
-    device.mod.attention(out, log_sums, q, k, v, mask, scale, causal)
-    return out, log_sums
+    lse = empty((*front, q.shape[-2], 1), widened(q.dtype), device)
+    device.mod.attention(out, lse, q, k, v, mask, scale, causal)
+    return out, lse
 
 
 @array_function
@@ -56,19 +56,19 @@ def attention_backward(
 
     All have the results' axes in front: of what was broadcast, the sum over them is the adjoint."""
     q, k, v, mask = _in_one_dtype(*inputs)
-    y, log_sums = results
+    y, lse = results
     front, device = y.shape[:-2], y.device
     outs = [_empty_like((*front, *x.shape[-2:]), x) for x in (q, k, v)]
     ds = None
     if with_mask:
-        ds = empty((*front, q.shape[-2], k.shape[-2]), log_sums.dtype, device)
-    g, g_log = cast(adjoints[0], q.dtype), cast(adjoints[1], log_sums.dtype)
-    operands = (*outs, ds, q, k, v, mask, y, log_sums, g, g_log)
+        ds = empty((*front, q.shape[-2], k.shape[-2]), lse.dtype, device)
+    g, g_log = cast(adjoints[0], q.dtype), cast(adjoints[1], lse.dtype)
+    operands = (*outs, ds, q, k, v, mask, y, lse, g, g_log)
     device.mod.attention_backward(*operands, scale, causal)
     return (*outs, ds) if ds is not None else tuple(outs)
 
 
-class Cell(NamedTuple):
+class RecurrentCell(NamedTuple):
     """How many blocks of the hidden size a recurrent cell has."""
 
     gates: int
@@ -78,10 +78,10 @@ class Cell(NamedTuple):
 
 
 CELLS = {
-    "tanh": Cell(1, 0),
-    "relu": Cell(1, 0),
-    "lstm": Cell(4, 5, has_c=True),
-    "gru": Cell(3, 4, splits=True),
+    "tanh": RecurrentCell(1, 0),
+    "relu": RecurrentCell(1, 0),
+    "lstm": RecurrentCell(4, 5, has_c=True),
+    "gru": RecurrentCell(3, 4, splits=True),
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ... import init
 from ...autograd import Tensor
 from ...backend.protocol import Outside
-from ...ndarray.index.errors import saying, wrong_id
+from ...ndarray.index.errors import rewrite_index_error, wrong_id
 from ...ops import where
 from ...ops.index.indexing import FromZero, ids_of
 from ...ops.network.dropout import drop
@@ -48,7 +48,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
             "give num_embeddings the size of the vocabulary."
         )
 
-    with saying(words):
+    with rewrite_index_error(words):
         rows = weight[FromZero()(ids)]
     if padding_idx is None:
         return rows
@@ -75,7 +75,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     def words(_: str, outside: Outside) -> str:
         return f"[one_hot] expected ids from 0 to {num_classes - 1}, got {wrong_id(outside)}."
 
-    with saying(words):
+    with rewrite_index_error(words):
         return init.one_hot(num_classes, places, device=tensor.device, dtype="int64")
 
 

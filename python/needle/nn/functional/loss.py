@@ -7,7 +7,7 @@ import math
 from ...autograd import Tensor
 from ...backend.protocol import Outside
 from ...dtype import DType, dtype_of, promote, widened
-from ...ndarray.index.errors import saying, wrong_id
+from ...ndarray.index.errors import rewrite_index_error, wrong_id
 from ...ndarray.layout import broadcast_shapes
 from ...ops import gather, logsoftmax, minimum, norm, where
 from ...ops.index.indexing import ids_of
@@ -178,7 +178,7 @@ def nll_loss(
     def words(_: str, outside: Outside) -> str:
         return f"[nll_loss] expected class ids from 0 to {classes - 1}, got {wrong_id(outside)}."
 
-    with saying(words):
+    with rewrite_index_error(words):
         picked = gather(input, axis, ids.expand_dims(axis)).squeeze(axis)
     losses, shares = _weigh(-picked, kept, ids, weight)
     return _finish(losses, shares, reduction)

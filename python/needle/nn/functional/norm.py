@@ -12,7 +12,7 @@ from ...dtype import bfloat16, dtype_of, float32, float64
 from ...ops import norm
 from ...ops.normalization.batch_norm import batch_norm as norm_of_batch
 from ...ops.normalization.group_norm import group_norm as norm_of_groups
-from ...ops.normalization.layer_norm import affine_norm, apply_affine, standardize
+from ...ops.normalization.layer_norm import affine_norm, apply_affine, layer_norm as normalized
 from ...ops.reduce import accumulator, averaged
 
 __all__ = ["layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "normalize"]
@@ -97,7 +97,7 @@ def batch_norm(
     count = values_per_channel(input)
     whole = _as_one(input, weight, bias)
     if whole is None:
-        y, mean, var = standardize(input, axes, eps)
+        y, mean, var = normalized(input, axes, eps)
         y = _per_channel(y, weight, bias)
     else:
         y, mean, var = norm_of_batch(input, axes, eps, *whole)
@@ -170,7 +170,7 @@ def group_norm(
     whole = _as_one(input, weight, bias)
     if whole is None:
         grouped = input.reshape((batch, num_groups, each, *rest))
-        y, _, _ = standardize(grouped, range(2, grouped.ndim), eps)
+        y, _, _ = normalized(grouped, range(2, grouped.ndim), eps)
         return _per_channel(y.reshape(input.shape), weight, bias)
     grouped = input.reshape((batch, num_groups, each, math.prod(rest)))
     affine = (p.reshape((1, num_groups, each, 1)) for p in whole)
@@ -199,7 +199,7 @@ def instance_norm(
         raise ValueError(
             f"[instance_norm] expected more than one value per channel, got {input.shape}."
         )
-    y, mean, var = standardize(input, axes, eps)
+    y, mean, var = normalized(input, axes, eps)
     _track(running_mean, mean.mean(0), momentum)
     _track(running_var, var.mean(0) * (count / (count - 1)), momentum)
     return _per_channel(y, weight, bias)

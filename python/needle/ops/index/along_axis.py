@@ -10,7 +10,7 @@ from ...autograd import Tensor, TensorOp
 from ...dtype import dtype_of
 from ...ndarray import functions as F, layout
 from ...ndarray.index import gather as select
-from ...ndarray.index.errors import saying, wrong_id
+from ...ndarray.index.errors import rewrite_index_error, wrong_id
 from ...ndarray.index.parse import out_of_bounds
 from ...ndarray.layout import Shape
 from ..common import along, constant, either, flat_or_along, reporting_as
@@ -31,10 +31,12 @@ def places(op: str, index: Any, x: Tensor) -> Tensor:
     return FromZero()(astype(_whole(op, index, x), "int64"))
 
 
-def saying_places(op: str, x: Tensor, axis: int) -> saying:
+def rewrite_position_error(op: str, x: Tensor, axis: int) -> rewrite_index_error:
     """Within this context, one of `places` that the axis does not have is reported as it came."""
     size = x.shape[axis]
-    return saying(lambda _, outside: str(out_of_bounds(op, wrong_id(outside), size, axis, 0)))
+    return rewrite_index_error(
+        lambda _, outside: str(out_of_bounds(op, wrong_id(outside), size, axis, 0))
+    )
 
 
 def vector_of_places(op: str, index: Any, x: Tensor) -> Tensor:
@@ -95,7 +97,7 @@ def gather(x: Tensor, dim: int, index: Any) -> Tensor:
     """out[i, j, k] = x[i, index[i, j, k], k] for dim 1; index may be smaller than x elsewhere."""
     row, dim = along("gather", x, dim)
     index = places("gather", index, x)
-    with saying_places("gather", row, dim):
+    with rewrite_position_error("gather", row, dim):
         if x.ndim == 0:
             return Gather(0)(row, _row(index)).reshape(index.shape)
         return Gather(dim)(x, index)
@@ -137,7 +139,7 @@ def index_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
             f"[index_add] expected src of shape {expected}, for {at.shape[0]} positions on axis "
             f"{dim} of {x.shape}, got {value.shape}; broadcast it first (src.broadcast_to(...))."
         )
-    with saying_places("index_add", x, dim):
+    with rewrite_position_error("index_add", x, dim):
         return AddAt((*[slice(None)] * dim, ARRAY))(x, value, at)
 
 
@@ -173,7 +175,7 @@ def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
         return scatter_add(row, 0, index, _row(value)).reshape(())
     index = places("scatter_add", index, x)
     value = _source("scatter_add", value, index)
-    with saying_places("scatter_add", x, dim):
+    with rewrite_position_error("scatter_add", x, dim):
         return ScatterAdd(dim)(x, index, value)
 
 
@@ -215,5 +217,5 @@ def scatter(x: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = No
         for i, n in enumerate(index.shape)
     ]
     template, arrays = split_index(tuple(at), x)
-    with saying_places("scatter", x, axis):
+    with rewrite_position_error("scatter", x, axis):
         return SetItem(template)(x, written, *arrays)

@@ -15,40 +15,40 @@ Numbers = np.ndarray[Any, Any]
 
 
 class SparseMatrix:
-    """A matrix of which row j has weights[e] in column places[e] for starts[j] <= e < starts[j+1].
+    """A matrix of which row j has values[e] in column indices[e] for indptr[j] <= e < indptr[j+1].
 
-    Weights of one place add up."""
+    Values of one place add up."""
 
-    def __init__(self, starts: Numbers, places: Numbers, weights: Numbers, columns: int):
-        self.starts = starts
-        self.places = places
-        self.weights = weights
+    def __init__(self, indptr: Numbers, indices: Numbers, values: Numbers, columns: int):
+        self.indptr = indptr
+        self.indices = indices
+        self.values = values
         self.columns = columns
 
     @cached_property
     def transposed(self) -> SparseMatrix:
-        rows = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        order = np.argsort(self.places, kind="stable")
-        counts = np.bincount(self.places, minlength=self.columns)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        return SparseMatrix(starts, rows[order], self.weights[order], len(self.starts) - 1)
+        rows = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+        order = np.argsort(self.indices, kind="stable")
+        counts = np.bincount(self.indices, minlength=self.columns)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        return SparseMatrix(indptr, rows[order], self.values[order], len(self.indptr) - 1)
 
 
-class Mix(TensorOp):
+class SparseMatmul(TensorOp):
     """y = m x along an axis: y_j = Σ m_ji x_i,  dx = mᵀ g"""
 
     def __init__(self, matrix: SparseMatrix, axis: int):
         self.matrix = matrix
         self.axis = axis
 
-    def compute(self, a: Any, starts: Any, places: Any, weights: Any) -> Any:
-        return F.mix(a, starts, places, weights, self.axis)
+    def compute(self, a: Any, indptr: Any, indices: Any, values: Any) -> Any:
+        return F.sparse_matmul(a, indptr, indices, values, self.axis)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        return mix(out_grad, self.matrix.transposed, self.axis), None, None, None
+        return sparse_matmul(out_grad, self.matrix.transposed, self.axis), None, None, None
 
 
-def mix(x: Tensor, matrix: SparseMatrix, axis: int) -> Tensor:
+def sparse_matmul(x: Tensor, matrix: SparseMatrix, axis: int) -> Tensor:
     """m x along an axis of x, which is float32 or float64 as the matrix is."""
-    numbers = matrix.starts, matrix.places, matrix.weights
-    return Mix(matrix, axis)(x, *(constant(n, x) for n in numbers))
+    numbers = matrix.indptr, matrix.indices, matrix.values
+    return SparseMatmul(matrix, axis)(x, *(constant(n, x) for n in numbers))

@@ -54,10 +54,10 @@ class AttentionGradient(TensorTupleOp):
         self.with_mask = with_mask
 
     def compute(
-        self, q: Any, k: Any, v: Any, y: Any, log_sums: Any, g: Any, g_log: Any, mask: Any = None
+        self, q: Any, k: Any, v: Any, y: Any, lse: Any, g: Any, g_log: Any, mask: Any = None
     ) -> Any:
         return sequence.attention_backward(
-            (q, k, v, mask), (y, log_sums), (g, g_log), self.scale, self.causal, self.with_mask
+            (q, k, v, mask), (y, lse), (g, g_log), self.scale, self.causal, self.with_mask
         )
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
@@ -76,8 +76,8 @@ class AttentionGradient(TensorTupleOp):
         return (*found[:3], None, None, dg, dg_log, *found[3:])
 
     def _definition(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
-        y, log_sums, _ = attention_by_definition(*inputs, scale=self.scale, causal=self.causal)
-        return y, log_sums
+        y, lse, _ = attention_by_definition(*inputs, scale=self.scale, causal=self.causal)
+        return y, lse
 
 
 def attention(

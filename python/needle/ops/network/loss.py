@@ -12,7 +12,7 @@ from ...backend.protocol import Outside
 from ...dtype import DType, dtype_of, float64, int64, promote
 from ...ndarray import functions as F, layout
 from ...ndarray.index import gather as select
-from ...ndarray.index.errors import saying, wrong_id
+from ...ndarray.index.errors import rewrite_index_error, wrong_id
 from ...tile.program import (
     Program,
     Row,
@@ -36,7 +36,7 @@ from ...tile.program import (
     sigmoid,
     where as choose,
 )
-from ..common import check_tensor, lies_with
+from ..common import can_share, check_tensor
 from ..compare import equal, not_equal, where
 from ..elementwise import astype
 from ..fused import FusedOp, run_composite
@@ -125,7 +125,7 @@ class MeanCrossEntropyGradient(FusedOp):
 
     def compute(self, x: Any, ids: Any, g: Any) -> Any:
         noted = self.statistics
-        if not lies_with(noted, x):
+        if not can_share(noted, x):
             _, noted = _mean_cross_entropy(x, ids, self.axis, self.ignored)
         source = mean_cross_entropy_gradient(self.ignored)
         return F.run(source, x, _with_axis(ids, self.axis), g, *noted, axes=(self.axis,))
@@ -200,7 +200,7 @@ def _zero_for(x: Any, ids: Any, axis: int, ignored: int | None = None) -> Any:
             f"the input's axis {axis} has {classes} classes."
         )
 
-    with saying(words):
+    with rewrite_index_error(words):
         return select.take(zeros, F.run(from_zero(ignored), ids))
 
 
@@ -255,7 +255,7 @@ def _zero_for_probabilities(name: str, p: Any, result: Any) -> Any:
 
     p = p if p.ndim else F.reshape(p, (1,))
     code = F.run(code_of_wrong, p, axes=tuple(range(p.ndim)))
-    with saying(words):
+    with rewrite_index_error(words):
         return select.take(zero, F.reshape(code, (1,)))
 
 

@@ -15,7 +15,7 @@ from ...ndarray.layout import Shape
 from ..common import check_tensor
 from ..elementwise import astype
 from ..index.indexing import getitem, take
-from ..index.sparse import SparseMatrix, mix
+from ..index.sparse import SparseMatrix, sparse_matmul
 from .conv import per_axis
 from .pool import adaptive_avg_pool
 
@@ -126,7 +126,9 @@ def _nearest(x: Tensor, axis: int, m: int, factor: float | None, shift: float) -
 def _linear(x: Tensor, axis: int, m: int, factor: float | None, align_corners: bool) -> Tensor:
     n = x.shape[axis]
     return (
-        x if m == n else mix(x, _weights(n, m, factor, align_corners, x.dtype == "float64"), axis)
+        x
+        if m == n
+        else sparse_matmul(x, _weights(n, m, factor, align_corners, x.dtype == "float64"), axis)
     )
 
 

@@ -23,14 +23,14 @@ from ...tile.program import (
 )
 from ..common import check_tensor
 from ..fused import FusedTupleOp, run_composite
-from .layer_norm import column_moments, goes_by_columns, other_axes, standardize_by_definition
+from .layer_norm import column_moments, goes_by_columns, layer_norm_by_definition, other_axes
 
 
 class BatchNorm(TensorTupleOp):
-    """(y, m, v) with y = w r (x - m) + b and r, m, v as in `Standardize`, over axes
+    """(y, m, v) with y = w r (x - m) + b and r, m, v as in `LayerNorm`, over axes
 
     w and b have size 1 along axes. Equals `batch_norm_by_definition`. Its gradient needs x, which
-    the layer before keeps anyway, where a product with w would keep the standardized x too.
+    the layer before keeps anyway, where a product with w would keep the layer_normd x too.
     """
 
     def __init__(self, axes: tuple[int, ...], eps: float):
@@ -147,5 +147,5 @@ def batch_norm_by_definition(
     x: Tensor, axes: tuple[int, ...], eps: float, w: Tensor, b: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The composite that `BatchNorm` equals."""
-    y, mean, var = standardize_by_definition(x, axes, eps)
+    y, mean, var = layer_norm_by_definition(x, axes, eps)
     return y * w + b, mean, var

@@ -9,13 +9,13 @@ from typing import Any
 from ...autograd import Tensor, TensorOp
 from ...ndarray import functions as F
 from ...tile.program import Program, Row, Symbol, program, row_mean, row_sum, rsqrt, square
-from ..common import lies_with
+from ..common import can_share
 from ..fused import FusedTupleOp
-from .layer_norm import standardize_by_definition
+from .layer_norm import layer_norm_by_definition
 
 
 class GroupNorm(TensorOp):
-    """y = w r (x - m) + b, with r and m as in `Standardize`, of each group
+    """y = w r (x - m) + b, with r and m as in `LayerNorm`, of each group
 
     x (N, G, K, P) has N samples of G groups of K channels of P places, w and b (1, G, K, 1).
     A channel of a sample is a row, y = f x + c with f = w r and c = b - f m.
@@ -52,7 +52,7 @@ class GroupNormGradient(FusedTupleOp):
         self.eps = eps
 
     def compute(self, g: Any, x: Any, w: Any) -> Any:
-        known = lies_with(self.statistics, x)
+        known = can_share(self.statistics, x)
         mean, r = self.statistics if known else statistics_of(x, self.eps)
         # What belongs to a group is repeated for its channels: rows are then evenly spaced in all
         # operands, as quick loops need it.
@@ -64,7 +64,7 @@ class GroupNormGradient(FusedTupleOp):
         return dx, F.reduce("sum", dw, (0,), True), F.reduce("sum", by_g, (0,), True)
 
     def definition(self, g: Any, x: Any, w: Any) -> Any:
-        z, _, var = standardize_by_definition(x, (2, 3), self.eps)
+        z, _, var = layer_norm_by_definition(x, (2, 3), self.eps)
         h = g * w
         by_z = (h * z).mean((2, 3), keepdims=True)
         dx = (h - h.mean((2, 3), keepdims=True) - z * by_z) * (var + self.eps).rsqrt()
@@ -162,4 +162,4 @@ def group_norm(x: Tensor, eps: float, w: Tensor, b: Tensor) -> Tensor:
 
 def group_norm_by_definition(x: Tensor, eps: float, w: Tensor, b: Tensor) -> Tensor:
     """The composite that `GroupNorm` equals."""
-    return standardize_by_definition(x, (2, 3), eps)[0] * w + b
+    return layer_norm_by_definition(x, (2, 3), eps)[0] * w + b

@@ -25,15 +25,15 @@ from ...tile.program import (
     square,
     trace,
 )
-from ..common import check_tensor, lies_with
+from ..common import can_share, check_tensor
 from ..fused import FusedOp, FusedTupleOp, run_composite
 from ..reduce import accumulator, averaged
 
 
-class Standardize(TensorTupleOp):
+class LayerNorm(TensorTupleOp):
     """(y, m, v) with y = r (x - m),  r = 1 / √(v + ε),  m = mean x,  v = mean (x - m)²
 
-    Not centred, m = 0: y = x / √(mean x² + ε). One operator equal to `standardize_by_definition`.
+    Not centred, m = 0: y = x / √(mean x² + ε). One operator equal to `layer_norm_by_definition`.
     With the means over the n elements that share m and v, and adjoints g, g_m, g_v:
 
     dx = r (g - mean g - y mean gy) + g_m / n + 2 y g_v / (n r)
@@ -49,17 +49,17 @@ class Standardize(TensorTupleOp):
         if self.centred and goes_by_columns(a, self.axes):
             mean, var, scale = column_moments(a, self.axes, self.eps)
             return F.run(scaled_deviation, a, mean, scale), mean, var
-        source = standardize_program(self.eps, self.centred, accumulator(dtype))
+        source = layer_norm_program(self.eps, self.centred, accumulator(dtype))
         return F.run(source, F.cast(a, dtype), axes=self.axes)
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
         g, g_mean, g_var = out_grad.tuple()
         y, _, var = node.tuple()
-        op = StandardizeGradient(self.axes, self.eps, self.centred)
+        op = LayerNormGradient(self.axes, self.eps, self.centred)
         return op(g, y, var, g_mean, g_var)
 
 
-class StandardizeGradient(FusedOp):
+class LayerNormGradient(FusedOp):
     """dx = r (g - mean g - y mean gy) + g_m / n + 2 y g_v / (n r)"""
 
     def __init__(self, axes: tuple[int, ...], eps: float, centred: bool):
@@ -73,30 +73,30 @@ class StandardizeGradient(FusedOp):
             count = math.prod(y.shape[i] for i in self.axes)
             factors = F.run(adjoint_factors(count, self.eps), *sums, var, g_mean, g_var)
             return F.run(scaled_adjoint, g, y, *factors)
-        source = standardize_gradient(self.eps, self.centred)
+        source = layer_norm_gradient(self.eps, self.centred)
         return F.run(source, g, y, var, g_mean, g_var, axes=self.axes)
 
     def definition(self, *inputs: Any) -> Any:
-        source = standardize_gradient(self.eps, self.centred)
+        source = layer_norm_gradient(self.eps, self.centred)
         return run_composite(source, *inputs, axes=self.axes)
 
 
 @cache
-def standardize_program(eps: float, centred: bool, statistics: DType) -> Program:
+def layer_norm_program(eps: float, centred: bool, statistics: DType) -> Program:
     @program
-    def standardize(x: Symbol) -> tuple[Symbol, ...]:
+    def layer_norm(x: Symbol) -> tuple[Symbol, ...]:
         deviation = x - row_mean(x) if centred else x
         var = row_mean(square(deviation))
         mean = row_mean(x) if centred else var * 0.0
         return deviation * rsqrt(var + eps), cast(mean, statistics), cast(var, statistics)
 
-    return standardize
+    return layer_norm
 
 
 @cache
-def standardize_gradient(eps: float, centred: bool) -> Program:
+def layer_norm_gradient(eps: float, centred: bool) -> Program:
     @program
-    def standardize_gradient(g: Symbol, y: Symbol, var: Row, g_mean: Row, g_var: Row) -> Symbol:
+    def layer_norm_gradient(g: Symbol, y: Symbol, var: Row, g_mean: Row, g_var: Row) -> Symbol:
         scale = rsqrt(var + eps)
         count = as_number(row_size())
         by_y = scale * row_mean(g * y) - g_var * 2.0 / (count * scale)
@@ -104,7 +104,7 @@ def standardize_gradient(eps: float, centred: bool) -> Program:
             return scale * g - y * by_y
         return scale * g - y * by_y - (scale * row_mean(g) - g_mean / count)
 
-    return standardize_gradient
+    return layer_norm_gradient
 
 
 # By columns --------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def other_axes(a: Any, axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def column_moments(a: Any, axes: Sequence[int], eps: float) -> Any:
-    """m, v and r of `Standardize`, in one pass over memory in its own order.
+    """m, v and r of `LayerNorm`, in one pass over memory in its own order.
 
     The sums are of x - p for an element p of each mean, so that squares do not cancel. At worst p
     holds all of the variance: it lies √(n - 1) deviations from the mean of n elements, no element
@@ -146,7 +146,7 @@ def shifted_sums(x: Symbol, pivot: Symbol) -> tuple[Symbol, ...]:
 
 @cache
 def moments(count: int, eps: float) -> Program:
-    """m, v and r of `Standardize`, from the sums of n deviations from a pivot and of squares."""
+    """m, v and r of `LayerNorm`, from the sums of n deviations from a pivot and of squares."""
 
     @program
     def moments(total: Symbol, squares: Symbol, pivot: Symbol) -> tuple[Symbol, ...]:
@@ -169,7 +169,7 @@ def adjoint_sums(g: Symbol, y: Symbol) -> tuple[Symbol, ...]:
 
 @cache
 def adjoint_factors(count: int, eps: float) -> Program:
-    """What g, y and 1 are multiplied with in the gradient of `Standardize`."""
+    """What g, y and 1 are multiplied with in the gradient of `LayerNorm`."""
 
     @program
     def adjoint_factors(
@@ -187,19 +187,19 @@ def scaled_adjoint(g: Symbol, y: Symbol, of_g: Symbol, of_y: Symbol, of_one: Sym
     return of_g * g - of_y * y - of_one
 
 
-def standardize(
+def layer_norm(
     x: Tensor, axes: Sequence[int], eps: float, centred: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """x with mean 0 and deviation 1 over axes, its mean and its variance (axes kept, size 1)."""
-    y, mean, var = Standardize(tuple(axes), eps, centred)(check_tensor("standardize", x)).tuple()
+    y, mean, var = LayerNorm(tuple(axes), eps, centred)(check_tensor("layer_norm", x)).tuple()
     return y, mean, var
 
 
-def standardize_by_definition(
+def layer_norm_by_definition(
     x: Tensor, axes: Sequence[int], eps: float, centred: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The composite that `Standardize` equals."""
-    source = standardize_program(eps, centred, dtype_of(x.dtype))
+    """The composite that `LayerNorm` equals."""
+    source = layer_norm_program(eps, centred, dtype_of(x.dtype))
     y, mean, var = run_composite(source, x, axes=tuple(axes))
     return y, mean, var
 
@@ -219,7 +219,7 @@ class _OverLastAxes(Op):
 
 
 class AffineNorm(_OverLastAxes, TensorOp):
-    """y = w z + b with z = r (x - m) as in `Standardize`, over the last axes, which w and b have
+    """y = w z + b with z = r (x - m) as in `LayerNorm`, over the last axes, which w and b have
 
     dx = r (h - mean h - z mean hz) with h = g w,  dw = Σ g z,  db = Σ g, sums over all other axes.
     Equals `affine_norm_by_definition`. w, or b, or both may be left out.
@@ -249,7 +249,7 @@ class AffineNormGradient(_OverLastAxes, FusedTupleOp):
         source = affine_norm_gradient(self.centred, self.weighted, self.shifted)
         axes = self.axes(x.ndim)
         rows = self.statistics
-        if not lies_with(rows, x):
+        if not can_share(rows, x):
             kind = self.eps, self.centred, accumulator(x.dtype)
             _, *rows = F.run(affine_norm_program(*kind, False, False), x, axes=axes)
         found = F.run(source, g, x, *rows, *weight, axes=axes)
@@ -314,7 +314,7 @@ def affine_norm(
     form = x.shape[x.ndim - n_axes :], averaged(x.dtype)
     if form[1] == x.dtype and [(p.shape, p.dtype) for p in affine] == [form] * len(affine):
         return op(check_tensor("affine_norm", x), *affine)
-    y, _, _ = standardize(x, op.axes(x.ndim), eps, centred)
+    y, _, _ = layer_norm(x, op.axes(x.ndim), eps, centred)
     return apply_affine(y, weight, bias)
 
 
@@ -330,4 +330,4 @@ def affine_norm_by_definition(
 ) -> Tensor:
     """The composite that `AffineNorm` equals."""
     axes = range(x.ndim - n_axes, x.ndim)
-    return apply_affine(standardize_by_definition(x, axes, eps, centred)[0], weight, bias)
+    return apply_affine(layer_norm_by_definition(x, axes, eps, centred)[0], weight, bias)

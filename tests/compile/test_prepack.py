@@ -8,15 +8,15 @@ import pytest
 
 import needle as ndl
 from needle import nn
-from needle.compiler.passes import prepack as panels
+from needle.compiler.passes import prepack
 
 from .compiled import RNG, tensor
 
 ROWS, IN, OUT = 70, 384, 384  # OUT = 6 panels
 
 
-def uses_panels(function):
-    return str(function.graph["panels"]) != str(function.graph["fused"])
+def is_prepacked(function):
+    return str(function.graph["prepacked"]) != str(function.graph["fused"])
 
 
 def assert_right(function, x, w):
@@ -29,7 +29,7 @@ def test_text():
     f = ndl.jit(lambda x: x @ w)
     f(tensor(ROWS, IN))
     assert (
-        str(f.graph["panels"])
+        str(f.graph["prepacked"])
         == """\
 %0: float32[26880] input
 %3: float32[147456] constant
@@ -48,7 +48,7 @@ def test_layouts(layout, rows):
     }[layout]()
     f = ndl.jit(lambda x: x @ w)
     assert_right(f, tensor(rows, IN), w)
-    assert uses_panels(f) == (layout != "part")
+    assert is_prepacked(f) == (layout != "part")
 
 
 @pytest.mark.parametrize("rows, columns", [(64, OUT), (513, OUT), (ROWS, OUT + 1), (ROWS, 320)])
@@ -56,12 +56,12 @@ def test_products_that_gain_nothing(rows, columns):
     w = tensor(IN, columns)
     f = ndl.jit(lambda x: x @ w)
     assert_right(f, tensor(rows, IN), w)
-    assert not uses_panels(f)
+    assert not is_prepacked(f)
 
 
 def test_same_bits_as_a_batch_of_products():
     w, x = tensor(IN, OUT), tensor(ROWS, IN)
-    parts = w.reshape((IN, OUT // panels.WIDTH, panels.WIDTH)).permute((1, 0, 2))
+    parts = w.reshape((IN, OUT // prepack.WIDTH, prepack.WIDTH)).permute((1, 0, 2))
     batch = (x @ parts).permute((1, 0, 2)).reshape((ROWS, OUT))
     np.testing.assert_array_equal(ndl.jit(lambda x: x @ w)(x).numpy(), batch.numpy())
 
@@ -70,7 +70,7 @@ def test_every_kind_of_write_is_seen():
     w, x = tensor(IN, OUT), tensor(ROWS, IN)
     f = ndl.jit(lambda x: x @ w)
     assert_right(f, x, w)
-    assert uses_panels(f)
+    assert is_prepacked(f)
     w.data = tensor(IN, OUT)
     assert_right(f, x, w)
     w[3:5] = 2.0
@@ -114,7 +114,7 @@ def test_training_reads_its_weights_as_they_lie():
         return loss
 
     step(tensor(ROWS, IN))
-    assert not uses_panels(step)
+    assert not is_prepacked(step)
 
 
 def test_memory_of_others_has_no_panels():
@@ -123,23 +123,23 @@ def test_memory_of_others_has_no_panels():
     f = ndl.jit(lambda x: x @ w)
     x = tensor(ROWS, IN)
     assert_right(f, x, w)
-    assert not uses_panels(f)
+    assert not is_prepacked(f)
     array[0] = 9.0
     assert_right(f, x, w)
 
 
 def test_programs_share_panels_and_they_go_with_the_weights():
-    before = len(panels._kept)
+    before = len(prepack._kept)
     w = tensor(IN, OUT)
     f = ndl.jit(lambda x: x @ w)
     for rows in (70, 80, 90):
         assert_right(f, tensor(rows, IN), w)
-    assert len(panels._kept) == before + 1
-    assert len(panels._kept[w.cached_data._handle]) == 1
+    assert len(prepack._kept) == before + 1
+    assert len(prepack._kept[w.cached_data._handle]) == 1
     del f
     w.data = ndl.zeros(1)
     gc.collect()
-    assert len(panels._kept) == before
+    assert len(prepack._kept) == before
 
 
 def test_dynamic_rows():
@@ -148,7 +148,7 @@ def test_dynamic_rows():
     for rows in (100, 70, 130):
         assert_right(f, tensor(rows, IN), w)
     assert f.cache_info().resized == 2
-    assert uses_panels(f)
+    assert is_prepacked(f)
 
 
 def test_threads_and_writes_at_once():
@@ -181,7 +181,7 @@ def test_export(tmp_path):
     np.testing.assert_array_equal(
         ndl.load_exported(tmp_path / "product.needle")(x).numpy(), expected
     )
-    assert uses_panels(f) and w_before.any()
+    assert is_prepacked(f) and w_before.any()
 
 
 def test_versions():

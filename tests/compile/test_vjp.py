@@ -141,9 +141,9 @@ def test_the_gradient_is_one_program_for_all_calls():
     f = ndl.jit(lambda x: (w * x).sum())
     for i in range(4):
         f(tensor(3, seed=i)).backward(create_graph=False)
-    pull = f.program.pull
-    assert pull.cache_info()[:2] == (3, 1) and f.cache_info()[:2] == (3, 1)
-    assert [k.name for k in pull.kernels] == ["multiply"]
+    vjp = f.program.vjp
+    assert vjp.cache_info()[:2] == (3, 1) and f.cache_info()[:2] == (3, 1)
+    assert [k.name for k in vjp.kernels] == ["multiply"]
 
 
 def test_what_requires_no_gradient_has_none():

@@ -5,7 +5,7 @@ import pytest
 
 import needle as ndl
 from needle import nn
-from needle.compiler.run.concurrency import _bytes, meet, sections
+from needle.compiler.run.concurrency import _bytes, concurrent_sections, meet
 
 
 def training_step(depth=3, batch=20):
@@ -33,31 +33,31 @@ def plan_of(step, batch):
     return compiled.program.plan
 
 
-def test_the_gradients_of_a_product_are_two_lanes():
+def test_the_gradients_of_a_product_are_two_sections():
     step, _, batch = training_step()
     plan = plan_of(step, batch)
-    found = sections(plan)
+    found = concurrent_sections(plan)
     assert len(found) >= 3
-    for lanes in found:
-        firsts = [plan.nodes[lane[0]].kernel for lane in lanes]
+    for sections in found:
+        firsts = [plan.nodes[section[0]].kernel for section in sections]
         assert firsts[:2] == ["matmul", "matmul"]
 
 
-def test_lanes_hold_neighbouring_calls_in_order():
+def test_sections_hold_neighbouring_calls_in_order():
     step, _, batch = training_step()
-    for lanes in sections(plan_of(step, batch)):
-        numbers = sorted(n for lane in lanes for n in lane)
+    for sections in concurrent_sections(plan_of(step, batch)):
+        numbers = sorted(n for section in sections for n in section)
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
-        assert all(lane == sorted(lane) for lane in lanes)
+        assert all(section == sorted(section) for section in sections)
 
 
-def test_no_lane_writes_what_another_one_uses():
+def test_no_section_writes_what_another_one_uses():
     step, _, batch = training_step(depth=5)
     plan = plan_of(step, batch)
-    for lanes in sections(plan):
-        for lane in lanes:
-            written = [b for n in lane for b in _bytes(plan, plan.nodes[n].outs)]
-            others = [plan.nodes[n] for other in lanes if other is not lane for n in other]
+    for sections in concurrent_sections(plan):
+        for section in sections:
+            written = [b for n in section for b in _bytes(plan, plan.nodes[n].outs)]
+            others = [plan.nodes[n] for other in sections if other is not section for n in other]
             used = [b for node in others for b in _bytes(plan, (*node.ins, *node.outs))]
             assert not meet(written, used)
 
@@ -71,12 +71,12 @@ def test_the_memory_of_a_result_that_replaces_state_is_the_states_too():
 
     plan = plan_of(step, (ndl.ones(8, 8),))
     (update,) = [n for n in plan.nodes if n.kernel == "binary"]
-    (state,) = [x for x in update.ins if x.value in plan.homes.values()]
+    (state,) = [x for x in update.ins if x.value in plan.donations.values()]
     place = plan.places[state.value]
     assert (place.slot, place.offset, place.offset + 256) in _bytes(plan, update.outs)
 
 
-def test_large_products_have_no_lanes():
+def test_large_products_have_no_sections():
     w = ndl.randn(200, 200)
     w.requires_grad = True
 
@@ -85,7 +85,7 @@ def test_large_products_have_no_lanes():
         grad, w.grad = w.grad, None
         return grad
 
-    assert sections(plan_of(step, (ndl.randn(200, 200),))) == []
+    assert concurrent_sections(plan_of(step, (ndl.randn(200, 200),))) == []
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -94,9 +94,10 @@ def test_results_are_those_of_calls_one_by_one(threads, monkeypatch):
     results = []
     try:
         ndl.set_num_threads(threads)
-        for has_lanes in (True, False):
-            if not has_lanes:
-                monkeypatch.setattr("needle.compiler.run.program.sections", lambda plan: [])
+        for has_sections in (True, False):
+            if not has_sections:
+                name = "needle.compiler.run.program.concurrent_sections"
+                monkeypatch.setattr(name, lambda plan: [])
             step, model, batch = training_step()
             compiled = ndl.jit(step)
             losses = [compiled(*batch).item() for _ in range(20)]

@@ -31,9 +31,9 @@ from .ops.common import Ufunc
 from .ops.elementwise import Casting
 from .ops.index.masked import Reduced, Spread
 from .ops.shape.movement import InOrder
-
-Scalar = bool | int | float
-Axes = int | Sequence[int] | None
+from .types import (
+    Axes, DeviceLike, DTypeLike, Index, NumpyArray, Padding, Scalar, Sizes, TensorLike,
+)
 
 class TensorMethods:
 '''

@@ -7,9 +7,12 @@ Promotion is NumPy's. Python scalars are weak: they take the array's type within
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .types import DTypeLike
 
 __all__ = [
     "DType", "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64",
@@ -91,7 +94,7 @@ def _numpy_name(spec: Any) -> str:
 
 
 @cache
-def _lookup(spec: Any) -> DType | None:
+def _lookup(spec: object) -> DType | None:
     if isinstance(spec, str) and spec in _by_name:
         return _by_name[spec]
     if spec is None:  # NumPy's default type, float64, would be a surprise
@@ -99,7 +102,7 @@ def _lookup(spec: Any) -> DType | None:
     return _from_numpy.get(_numpy_name(spec))
 
 
-def dtype_of(spec: Any) -> DType:
+def dtype_of(spec: object) -> DType:
     """The DType that a name, a NumPy dtype or a Python type (float, int, bool) stands for."""
     if type(spec) is DType:
         return spec
@@ -173,14 +176,14 @@ def summed(a: DType) -> DType:
 
 
 @cache
-def averaged(spec: Any) -> DType:
+def averaged(spec: object) -> DType:
     """The type of a mean: float64 for integers and bools, floats stay."""
     a = dtype_of(spec)
     return a if a.is_floating else float64
 
 
 @cache
-def accumulator(spec: Any) -> DType:
+def accumulator(spec: object) -> DType:
     """The type in which sums on the way to a mean are kept."""
     return widened(averaged(spec))
 
@@ -200,7 +203,7 @@ class Limits(NamedTuple):
         return self.tiny
 
 
-def finfo(dtype: Any = "float32") -> Limits:
+def finfo(dtype: DTypeLike = "float32") -> Limits:
     """PyTorch's `finfo`: the limits of a floating type.
 
     >>> finfo("bfloat16").eps, finfo(float32).min
@@ -218,7 +221,7 @@ def finfo(dtype: Any = "float32") -> Limits:
     return Limits(low, high, bits, eps, tiny)
 
 
-def iinfo(dtype: Any) -> Limits:
+def iinfo(dtype: DTypeLike) -> Limits:
     """PyTorch's `iinfo`: the limits of an integer type.
 
     >>> iinfo(int8).max

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from .dtype import bfloat16, dtype_of
 from .ndarray.array import NDArray
 from .transforms import jvp, vjp
 from .tree import leaves, with_leaves
+
+if TYPE_CHECKING:
+    from .types import TensorLike
 
 Array = np.ndarray[Any, Any]
 
@@ -75,7 +78,7 @@ def assert_close(
     )
 
 
-def _as_array(x: Any) -> tuple[Array, str | None]:
+def _as_array(x: TensorLike) -> tuple[Array, str | None]:
     """The values, and the dtype that sets the tolerance: plain numbers and lists have none."""
     if isinstance(x, (Tensor, NDArray)):
         return x.numpy(), str(dtype_of(x.dtype))
@@ -94,8 +97,8 @@ def _tolerance(*dtypes: str | None) -> tuple[float, float]:
 
 
 def check_grads(
-    f: Callable[..., Any],
-    *args: Any,
+    f: Callable[..., object],
+    *args: object,
     order: int = 2,
     modes: Sequence[str] = ("rev", "fwd"),
     eps: float = 1e-3,

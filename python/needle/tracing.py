@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from . import _native
 
 if TYPE_CHECKING:
+    from .autograd.tensor import Tensor
     from .backend import BackendDevice
     from .dtype import DType
     from .facts import Facts
     from .ndarray.array import NDArray
+    from .ndarray.random import RandomSource
 
 
 class Tracer(Protocol):
@@ -38,31 +40,31 @@ class Tracer(Protocol):
     undos: list[Callable[[], None]]  # what undoes its changes of Python state, if the call fails
     trace: object  # the identity of the trace
 
-    def meet(self, value: Any) -> None:
+    def meet(self, value: object) -> None:
         """The function has got hold of a Python object."""
 
-    def kernels(self, device: BackendDevice, real: Any) -> Any:
+    def kernels(self, device: BackendDevice, real: object) -> Any:
         """The kernels of a device, which record; `real` are those that compute."""
 
-    def read_data(self, tensor: Any) -> Any:
+    def read_data(self, tensor: Tensor) -> Any:
         """What `tensor.cached_data` is."""
 
-    def write_data(self, tensor: Any, data: Any) -> None:
+    def write_data(self, tensor: Tensor, data: object) -> None:
         """`tensor.cached_data = data`"""
 
-    def read_grad(self, tensor: Any) -> Any:
+    def read_grad(self, tensor: Tensor) -> Any:
         """What `tensor.grad` is."""
 
-    def write_grad(self, tensor: Any, grad: Any) -> None:
+    def write_grad(self, tensor: Tensor, grad: Tensor) -> None:
         """`tensor.grad = grad`"""
 
-    def note_made(self, tensor: Any) -> None:
+    def note_made(self, tensor: Tensor) -> None:
         """A node was made."""
 
-    def compute(self, call: tuple[Any, ...]) -> Any:
+    def compute(self, call: tuple[object, ...]) -> Any:
         """op.compute(*arrays), for call = (op, *arrays)."""
 
-    def drawing_from(self, generator: Any) -> None:
+    def drawing_from(self, generator: RandomSource) -> None:
         """A generator is about to draw."""
 
     def seeding(self) -> None:
@@ -72,7 +74,11 @@ class Tracer(Protocol):
         """The generator's seed and place at each run, int64 (2,): an element takes `words`."""
 
     def host_numbers(
-        self, draw: Callable[[], Any], shape: tuple[int, ...], dtype: DType, device: BackendDevice
+        self,
+        draw: Callable[[], object],
+        shape: tuple[int, ...],
+        dtype: DType,
+        device: BackendDevice,
     ) -> NDArray:
         """An array that holds draw() at each run."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from .autograd import TensorTuple
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+def map_leaves(function: Callable[[object], object], tree: object) -> Any:
     """The same nesting with function(leaf) in the place of every leaf.
 
     >>> map_leaves(lambda x: x + 1, {"a": 1, "b": (2, [3])})
@@ -29,7 +29,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-def _same_kind(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
+def _same_kind(tree: dict[object, object], items: dict[object, object]) -> dict[object, object]:
     """A dict of the user's kind, such as a defaultdict, with other items."""
     made = copy.copy(tree)
     for key, item in items.items():
@@ -37,7 +37,7 @@ def _same_kind(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
     return made
 
 
-def leaves(tree: Any) -> list[Any]:
+def leaves(tree: object) -> list[Any]:
     """All leaves in order.
 
     >>> leaves({"a": 1, "b": (2, [3])})
@@ -48,7 +48,7 @@ def leaves(tree: Any) -> list[Any]:
     return found
 
 
-def leaves_by_path(tree: Any) -> dict[tuple[Any, ...], Any]:
+def leaves_by_path(tree: object) -> dict[tuple[Any, ...], Any]:
     """All leaves in order, by the keys and positions that lead to them.
 
     >>> leaves_by_path({"a": 1, "b": (2, [3])})
@@ -64,7 +64,7 @@ def leaves_by_path(tree: Any) -> dict[tuple[Any, ...], Any]:
     return {(key, *path): leaf for key, found in below for path, leaf in found.items()}
 
 
-def with_leaves(tree: Any, new_leaves: Iterable[Any]) -> Any:
+def with_leaves(tree: object, new_leaves: Iterable[object]) -> Any:
     """The same nesting with other leaves."""
     rest = iter(new_leaves)
     return map_leaves(lambda _: next(rest), tree)

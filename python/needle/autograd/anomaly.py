@@ -6,13 +6,16 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import dtype_of
 from ..ndarray import functions as F
 from ..system.user_code import Line, user_line
 from .graph import Observer, observers
 from .tensor import Tensor, TensorTuple, Value
+
+if TYPE_CHECKING:
+    from ..autograd.op import Op
 
 
 class AnomalyError(ValueError):
@@ -37,7 +40,7 @@ class Anomalies(Observer):
         if self._differentiating.depth:
             self._steps.add(value)
 
-    def computed(self, op: Any, inputs: Sequence[Value], result: Value) -> None:
+    def computed(self, op: Op, inputs: Sequence[Value], result: Value) -> None:
         if result not in self._lines:
             self._lines[result] = user_line()
         if result in self._origins:

@@ -23,7 +23,7 @@ __all__ = ["compute_gradient_of_variables", "clear_gradients", "grad", "in_own_m
 class Freed(Op):
     """What made a value that a backward pass has freed."""
 
-    def gradient(self, out_grad: Any, node: Any) -> Any:
+    def gradient(self, out_grad: Tensor, node: Value) -> Any:
         raise ValueError(
             "[backward] the graph was freed by an earlier backward(create_graph=False); pass "
             "retain_graph=True there, or compute the result again."
@@ -133,11 +133,11 @@ def grad(
     return tuple(None if g is None else in_own_memory(g, taken) for g in found)
 
 
-def _as_list(given: Any) -> list[Any]:
+def _as_list(given: object) -> list[Any]:
     return list(given) if isinstance(given, Sequence) else [given]
 
 
-def _listed(name: str, given: Any) -> list[Any]:
+def _listed(name: str, given: object) -> list[Any]:
     """One tensor, or several."""
     values = _as_list(given)
     for value in values:

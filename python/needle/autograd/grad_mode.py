@@ -79,7 +79,7 @@ class set_grad_enabled(GradMode):
         return super().__call__(function)
 
 
-def no_grad(function: Callable[..., Any] | None = None) -> Any:
+def no_grad(function: Callable[..., object] | None = None) -> Any:
     """Record nothing: `with no_grad():`, or `@no_grad` above a function."""
     mode = GradMode(False)
     return mode if function is None else mode(function)
@@ -88,7 +88,7 @@ def no_grad(function: Callable[..., Any] | None = None) -> Any:
 inference_mode = no_grad  # the name in PyTorch, where it saves more
 
 
-def enable_grad(function: Callable[..., Any] | None = None) -> Any:
+def enable_grad(function: Callable[..., object] | None = None) -> Any:
     """Record again, inside `no_grad`: `with enable_grad():`, or `@enable_grad` above a function."""
     mode = GradMode(True)
     return mode if function is None else mode(function)

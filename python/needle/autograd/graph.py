@@ -164,7 +164,7 @@ def backward_pass(
     found: dict[int, Value] = {}
     wanted = {id(x) for x in inputs}
 
-    def hooks_between(node: Value, adjoint: Any) -> Any:
+    def hooks_between(node: Value, adjoint: object) -> Any:
         return adjoint if id(node) in wanted else _run_hooks(node, adjoint)
 
     def store(node: Value, adjoint: Value) -> None:
@@ -184,7 +184,7 @@ def backward_pass(
     return [found.get(id(x)) for x in inputs]
 
 
-def _form(value: Any) -> str:
+def _form(value: object) -> str:
     """A gradient's type, dtype and shape, which a hook must keep."""
     if not isinstance(value, _native.NodeBase) or not hasattr(value, "shape"):
         return type(value).__name__
@@ -207,7 +207,7 @@ def _hooks_of(node: Any) -> tuple[Any, ...]:
     return tuple((node._hooks or {}).values())
 
 
-def _run_hooks(node: Value, adjoint: Any) -> Any:
+def _run_hooks(node: Value, adjoint: object) -> Any:
     for hook in _hooks_of(node):
         replaced = hook(adjoint)
         if replaced is None:

@@ -8,7 +8,10 @@ Walks through the graph then replace it by the old value (`restore_inputs`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..autograd.tensor import Value
 
 IDENTITY = ("op", "inputs", "cached_data", "requires_grad", "_stamp", "_abstract")
 happened = False  # until a tensor is rebound, walks need not look
@@ -40,7 +43,7 @@ def _forget(x: Any, users: Any, since: int) -> None:
             pending.extend(node.inputs)
 
 
-def restore_inputs(node: Any) -> None:
+def restore_inputs(node: Value) -> None:
     """Replace inputs that were rebound after the node was made by the values that it used."""
     if any(source._stamp > node._stamp for source in node.inputs):
         node.inputs = tuple(_as_used(source, node) for source in node.inputs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from .writing import pending, replace_data
 
 if TYPE_CHECKING:
     from ..tensor_methods import TensorMethods
+    from ..types import DTypeLike, NumpyArray, TensorLike
 else:
     TensorMethods = object  # ops/tensor_table.py installs them
 
@@ -61,7 +62,7 @@ class Value(_native.NodeBase):
     __slots__ = ("__dict__", "__weakref__")
 
     op: Op | None
-    inputs: Sequence[Any]  # Values; Any, since almost all are Tensors
+    inputs: Sequence[Tensor]  # or TensorTuples, where the operator takes them
     cached_data: Any
     requires_grad: bool
     grad: Any
@@ -71,7 +72,7 @@ class Value(_native.NodeBase):
     _adds_up = False  # does a backward pass add to grad?
 
     @classmethod
-    def make_const(cls, data: Any, requires_grad: bool = False) -> Self:
+    def make_const(cls, data: object, requires_grad: bool = False) -> Self:
         """A leaf around raw data."""
         return _make_node(cls, None, [], data, requires_grad)
 
@@ -132,7 +133,9 @@ class Value(_native.NodeBase):
         return _restore, (type(self), data, self.requires_grad, attributes)
 
 
-def _restore(cls: type[Value], data: Any, requires_grad: bool, attributes: dict[str, Any]) -> Any:
+def _restore(
+    cls: type[Value], data: TensorLike, requires_grad: bool, attributes: dict[str, object]
+) -> Value:
     value = cls.make_const(data, requires_grad)
     value.__dict__.update(attributes)
     return value
@@ -146,7 +149,7 @@ def _own_attributes(value: Value) -> dict[str, Any]:
     return {k: v for k, v in value.__dict__.items() if k not in _NOT_COPIED}
 
 
-def _check_inputs(op: Op, inputs: Sequence[Any]) -> None:
+def _check_inputs(op: Op, inputs: Sequence[object]) -> None:
     for i, x in enumerate(inputs):
         if not isinstance(x, Value):
             raise TypeError(
@@ -181,7 +184,7 @@ def _infer(node: Value) -> None:
         node.realize_cached_data()
 
 
-def _is_recorded(x: Any) -> bool:
+def _is_recorded(x: object) -> bool:
     return isinstance(x, Tensor) and x.requires_grad and is_grad_enabled()
 
 
@@ -191,14 +194,18 @@ class TensorTuple(Value):
     def __len__(self) -> int:
         return len(self._shape_data())
 
-    def __getitem__(self, index: int | slice) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Tensor, ...]: ...
+    def __getitem__(self, index: int | slice) -> Tensor | tuple[Tensor, ...]:
         raise TypeError("[TensorTuple] indexing is installed by needle.ops.")
 
-    def tuple(self) -> tuple[Any, ...]:
+    def tuple(self) -> tuple[Tensor, ...]:
         """The elements as a Python tuple of tensors."""
         raise TypeError("[TensorTuple] taking it apart is installed by needle.ops.")
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         return iter(self.tuple())
 
     def __bool__(self) -> bool:
@@ -229,9 +236,9 @@ class Tensor(Value, TensorMethods):
         array: Any,
         *,
         device: BackendDevice | str | None = None,
-        dtype: Any = None,
+        dtype: object = None,
         requires_grad: bool = True,
-        **kwargs: Any,
+        **kwargs: object,
     ):
         if kwargs:
             raise TypeError(f"[Tensor] unknown arguments {sorted(kwargs)}.")
@@ -356,7 +363,7 @@ class Tensor(Value, TensorMethods):
             )
         return int(self.item())
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+    def __deepcopy__(self, memo: dict[int, object]) -> Tensor:
         data = functions.copy(self.realize_cached_data())
         copied = type(self).make_const(data, self.requires_grad)
         memo[id(self)] = copied  # first: what the user set on the tensor may lead back to it
@@ -365,23 +372,25 @@ class Tensor(Value, TensorMethods):
 
     # Exchange -------------------------------------------------------------------------------
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NumpyArray:
         data = self.realize_cached_data()
         if isinstance(data, NDArray):
             return data.__array__(dtype, copy)
         return np.asarray(data, dtype) if copy is False else np.array(data, dtype)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, function: Any, types: object, args: Any, kwargs: Any) -> Any:
         lists = (list, tuple, TensorTuple)
         return call_numpy(Tensor, function, args, kwargs, lists, _is_recorded)
 
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    def __array_wrap__(
+        self, array: NDArray, context: Any = None, return_scalar: bool = False
+    ) -> NDArray:
         """The result of a ufunc, `np.exp(x)`: it stays NumPy's."""
         name, operands = (context[0].__name__, context[1]) if context else ("numpy", (self,))
         check_graph(name, any(map(_is_recorded, operands)), array)
         return array if array.ndim else array[()]
 
-    def _export_buffer(self) -> Any:
+    def _export_buffer(self) -> NDArray:
         data = self.realize_cached_data()
         return (data if isinstance(data, NDArray) else numpy_mode.wrap(data))._export_buffer()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .tensor import Value
 
 
-def unbroadcast_all(node: Value, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+def unbroadcast_all(node: Value, gradients: tuple[object, ...]) -> tuple[Any, ...]:
     """What the operator of `node` gave for its inputs, in their forms."""
     if len(gradients) != len(node.inputs):
         raise ValueError(
@@ -28,7 +28,7 @@ def unbroadcast_all(node: Value, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-def unbroadcast(node: Value, source: Any, gradient: Any) -> Any:
+def unbroadcast(node: Value, source: Any, gradient: object) -> Any:
     """A gradient of the input `source` of `node`, in the source's form.
 
     If b (3, 1) was broadcast to (2, 3, 4), db = Σ over axes 0 and 2 of g, as (3, 1)."""
@@ -50,7 +50,7 @@ def unbroadcast(node: Value, source: Any, gradient: Any) -> Any:
     return adjoint if is_same else adjoint.astype(dtype)
 
 
-def _misfit(node: Value, source: Any, got: Any) -> ValueError:
+def _misfit(node: Value, source: object, got: object) -> ValueError:
     return ValueError(
         f"[{type(node.op).__name__}.gradient] expected a Tensor of the input's shape "
         f"{getattr(source, 'shape', None)}, got {got}."

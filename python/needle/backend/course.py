@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dtype import DType, bool_, float32
+
+if TYPE_CHECKING:
+    from ..backend.protocol import Backend, Handle
 
 TILE = 8  # __tile_size__: the side of the square tiles that matmul_tiled takes
 
@@ -24,7 +27,7 @@ class _View:
 
     def __init__(
         self,
-        handle: Any,
+        handle: Handle,
         shape: tuple[int, ...],
         strides: tuple[int, ...],
         offset: int = 0,
@@ -42,13 +45,13 @@ def _matrix(handle: Any, rows: int, columns: int) -> _View:
     return _View(handle, (rows, columns), (columns, 1))
 
 
-def _untiled(handle: Any, rows: int, columns: int) -> _View:
+def _untiled(handle: Handle, rows: int, columns: int) -> _View:
     """A (rows/T, columns/T, T, T) handle seen as (rows/T, T, columns/T, T)."""
     shape = (rows // TILE, TILE, columns // TILE, TILE)
     return _View(handle, shape, (columns * TILE, TILE, TILE * TILE, 1))
 
 
-def _array(mod: Any, size: int) -> Any:
+def _array(mod: Backend, size: int) -> Handle:
     return mod.empty(size, float32)
 
 
@@ -98,7 +101,7 @@ def _unary(mod: Any, a: Any, out: Any, *, kernel: str) -> None:
     mod.unary(kernel, _flat(out), _flat(a))
 
 
-def _binary(mod: Any, a: Any, b: Any, out: Any, *, kernel: str) -> None:
+def _binary(mod: Any, a: Any, b: object, out: Any, *, kernel: str) -> None:
     other = _operand(b)
     mod.binary(kernel, _flat(out), _flat(a), other)
 
@@ -160,7 +163,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
 FUNCTIONS = _functions()
 
 
-def lookup(name: str, mod: Any) -> Any:
+def lookup(name: str, mod: Backend) -> Any:
     """The course's function (or constant) of that name over the kernels `mod`, or None."""
     if name == "__tile_size__":
         return TILE

@@ -28,7 +28,7 @@ class BackendDevice(_native.DeviceBase):
 
     mod: Any  # while a function is traced, what records its calls (needle/tracing.py)
 
-    def __init__(self, name: str, mod: Any, offers: Offers | None = None):
+    def __init__(self, name: str, mod: object, offers: Offers | None = None):
         self.name = name
         self.mod = mod
         self.offers = offers or Offers()  # to compiled functions

@@ -6,10 +6,13 @@ Running an operator's `compute` on such arrays is shape inference: lazy mode use
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import DType
 from .device import BackendDevice
+
+if TYPE_CHECKING:
+    from ..types import NumpyArray
 
 
 class NeedsData(Exception):
@@ -35,20 +38,20 @@ class _Kernels:
     def empty(self, size: int, dtype: DType) -> Handle:
         return Handle(size, dtype)
 
-    def from_numpy(self, array: Any, dtype: DType) -> Handle:
+    def from_numpy(self, array: NumpyArray, dtype: DType) -> Handle:
         return Handle(array.size, dtype)
 
-    def to_numpy(self, a: Any) -> Any:
+    def to_numpy(self, a: object) -> Any:
         raise NeedsData("[null] this array has a shape but no elements.")
 
-    def nonzero(self, a: Any) -> Handle:
+    def nonzero(self, a: object) -> Handle:
         raise NeedsData("[nonzero] the number of true elements depends on the data.")
 
     def __getattr__(self, name: str) -> Any:
         return _nothing
 
 
-def _nothing(*args: Any, **kwargs: Any) -> None:
+def _nothing(*args: object, **kwargs: object) -> None:
     return None
 
 

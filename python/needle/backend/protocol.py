@@ -25,13 +25,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-
 from .. import _native
 from ..dtype import DType, Scalar as Scalar, bfloat16, bool_, float16, int8
 
 if TYPE_CHECKING:
     from ..tile.program import TypedProgram
+    from ..types import NumpyArray
     from .c_function import CFunction
 
 Steps = tuple[int, ...]
@@ -162,10 +161,10 @@ class Backend(Protocol):
     def empty(self, size: int, dtype: DType) -> Handle:
         """A new handle of `size` elements, uninitialised. MemoryError when there is no room."""
 
-    def from_numpy(self, array: np.ndarray[Any, Any], dtype: DType) -> Handle:
+    def from_numpy(self, array: NumpyArray, dtype: DType) -> Handle:
         """A new handle with a copy of a C-contiguous array (stored as `dtype.storage`)."""
 
-    def to_numpy(self, a: Operand) -> np.ndarray[Any, Any]:
+    def to_numpy(self, a: Operand) -> NumpyArray:
         """A new C-contiguous array with a's elements; bfloat16 widens to float32."""
 
     # elementwise ----------------------------------------------------------------------------

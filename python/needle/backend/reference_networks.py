@@ -77,7 +77,7 @@ def _lstm(x: Array, s: Array, h: Array, c: Array) -> tuple[Array, Array, list[Ar
     return o * np.tanh(c), c, [i, f, g, o, c]
 
 
-def _gru(x: Array, s: Array, h: Array, c: Any) -> tuple[Array, Any, list[Array]]:
+def _gru(x: Array, s: Array, h: Array, c: object) -> tuple[Array, Any, list[Array]]:
     (x_r, x_z, x_n), (s_r, s_z, s_n) = np.split(x, 3, -1), np.split(s, 3, -1)
     r, z = sigmoid(x_r + s_r), sigmoid(x_z + s_z)
     n = np.tanh(x_n + r * s_n)

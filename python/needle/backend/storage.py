@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dtype import DType, bfloat16, float16
 from .protocol import Operand, Scalar
+
+if TYPE_CHECKING:
+    from ..types import NumpyArray
 
 Array = np.ndarray[Any, Any]
 
@@ -62,7 +65,7 @@ def view(operand: Operand) -> Array:
     return np.ndarray(operand.shape, flat.dtype, flat, operand.offset * size, strides)
 
 
-def load(operand: Operand | Scalar, dtype: DType | None = None) -> Any:
+def load(operand: Operand | Scalar, dtype: DType | None = None) -> NumpyArray:
     """The operand's elements, ready to compute with: half types as float32."""
     if isinstance(operand, (bool, int, float)):
         assert dtype is not None
@@ -75,7 +78,7 @@ def load(operand: Operand | Scalar, dtype: DType | None = None) -> Any:
     return view(operand)
 
 
-def store(out: Operand, values: Any) -> None:
+def store(out: Operand, values: object) -> None:
     """Round and write: the one place where results become storage."""
     values = np.asarray(values)
     if out.dtype is bfloat16:

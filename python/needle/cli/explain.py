@@ -27,7 +27,7 @@ class Watch:
     def __init__(self) -> None:
         self.seen: dict[int, tuple[str, Any, list[float], int]] = {}
 
-    def __call__(self, name: str, program: Any, seconds: list[float]) -> None:
+    def __call__(self, name: str, program: object, seconds: list[float]) -> None:
         _, _, before, calls = self.seen.get(id(program), (name, program, [], 0))
         fewest = [min(pair) for pair in zip(before, seconds, strict=True)] if before else seconds
         self.seen[id(program)] = (name, program, fewest, calls + 1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..io import load
 from ..nn import Module
@@ -22,6 +22,9 @@ from .errors import UsageError
 from .events import EventWriter
 from .picture import draw_history, write_png
 from .tasks import build_model
+
+if TYPE_CHECKING:
+    from ..types import PathLike
 
 
 @dataclass
@@ -45,11 +48,11 @@ class Settings:
 class Run:
     """The files of a run."""
 
-    def __init__(self, folder: Any):
+    def __init__(self, folder: PathLike):
         self.folder = Path(folder)
         self.config = self.folder / "config.json"
 
-    def create(self, settings: Settings, facts: dict[str, Any]) -> None:
+    def create(self, settings: Settings, facts: dict[str, object]) -> None:
         """Make the folder and write config.json."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -80,11 +83,11 @@ class Run:
             raise UsageError(str(error).splitlines()[0]) from None
         return model.eval(), settings, facts
 
-    def write_result(self, result: dict[str, Any]) -> None:
+    def write_result(self, result: dict[str, object]) -> None:
         write_json(self.folder / "result.json", result)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """The value as text that people can read."""
     write_whole(path, json.dumps(value, indent=2) + "\n")
 

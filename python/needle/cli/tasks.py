@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ..data.mnist import MNIST
 from ..nn import Module, functional as F
 from ..train.models import IMAGE_MODELS, TEXT_MODELS, image_model, text_model
 from .errors import UsageError
+
+if TYPE_CHECKING:
+    from ..types import DeviceLike
 
 Array = np.ndarray[Any, Any]
 
@@ -111,7 +114,9 @@ class Task:
     def is_text(self) -> bool:
         return self.name in TEXTS
 
-    def loaders(self, batch_size: int, device: Any) -> tuple[DataLoader, DataLoader, DataLoader]:
+    def loaders(
+        self, batch_size: int, device: DeviceLike
+    ) -> tuple[DataLoader, DataLoader, DataLoader]:
         """For training, validation and test."""
         options: dict[str, Any] = {"device": device}
         if self.is_text:

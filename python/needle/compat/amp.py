@@ -8,9 +8,13 @@ and `GradScaler` change nothing.
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import float32
+
+if TYPE_CHECKING:
+    from ..optim.optimizer import Optimizer
+    from ..types import DTypeLike
 
 
 class autocast(contextlib.ContextDecorator):
@@ -19,7 +23,7 @@ class autocast(contextlib.ContextDecorator):
     def __init__(
         self,
         device_type: str = "cuda",
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ):
@@ -39,21 +43,21 @@ class autocast(contextlib.ContextDecorator):
 class GradScaler:
     """Steps of an optimizer without any scaling: `scaler.step(optimizer)` is `optimizer.step()`."""
 
-    def __init__(self, device: str = "cuda", *args: Any, enabled: bool = True, **options: Any):
+    def __init__(self, device: str = "cuda", *args: Any, enabled: bool = True, **options: object):
         pass
 
-    def scale(self, outputs: Any) -> Any:
+    def scale(self, outputs: object) -> Any:
         """The outputs as they are."""
         return outputs
 
-    def unscale_(self, optimizer: Any) -> None:
+    def unscale_(self, optimizer: Optimizer) -> None:
         """Nothing: gradients are not scaled."""
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """optimizer.step()"""
         return optimizer.step(*args, **kwargs)
 
-    def update(self, new_scale: Any = None) -> None:
+    def update(self, new_scale: object = None) -> None:
         """Nothing: there is no scale."""
 
     def is_enabled(self) -> bool:
@@ -68,5 +72,5 @@ class GradScaler:
         """Nothing to save."""
         return {}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Nothing to load."""

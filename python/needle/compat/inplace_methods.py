@@ -7,7 +7,7 @@ graph from then on, as after `x[...] = v`; a leaf that requires a gradient is re
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,11 @@ from ..ops.index.inplace import IN_PLACE, Update, is_recorded
 from ..ops.shape import movement
 from . import torch_math
 
+if TYPE_CHECKING:
+    from ..types import TensorLike
 
-def _assign(name: str, x: Tensor, result: Callable[[], Any]) -> Tensor:
+
+def _assign(name: str, x: Tensor, result: Callable[[], object]) -> Tensor:
     """Let x, from now on, be this result, which is cast to x's dtype."""
     if x.is_leaf() and is_recorded(x):
         raise ValueError(
@@ -34,20 +37,20 @@ def _assign(name: str, x: Tensor, result: Callable[[], Any]) -> Tensor:
     return x
 
 
-def _assigning(name: str, operator: Callable[..., Any]) -> Callable[..., Tensor]:
+def _assigning(name: str, operator: Callable[..., object]) -> Callable[..., Tensor]:
     """The method that is the operator, assigned."""
 
-    def method(x: Tensor, *args: Any, **options: Any) -> Tensor:
+    def method(x: Tensor, *args: object, **options: object) -> Tensor:
         return _assign(name, x, lambda: operator(x, *args, **options))
 
     doc = f"x = {name[:-1]}(x, ...), in x's memory where nothing is recorded."
     return named(method, name, doc)
 
 
-def _updating(name: str, in_memory: str, operator: Callable[[Any, Any], Any]) -> Update:
+def _updating(name: str, in_memory: str, operator: Callable[[object, object], object]) -> Update:
     """The same for arithmetic, whose kernels write into x themselves."""
 
-    def method(x: Tensor, other: Any) -> Tensor:
+    def method(x: Tensor, other: TensorLike) -> Tensor:
         if is_recorded(x, other):
             return _assign(name, x, lambda: operator(x, other))
         return IN_PLACE[in_memory](x, other)
@@ -56,11 +59,13 @@ def _updating(name: str, in_memory: str, operator: Callable[[Any, Any], Any]) ->
     return named(method, name, doc)
 
 
-def _updating_scaled(name: str, in_memory: str, operator: Callable[[Any, Any], Any]) -> Any:
+def _updating_scaled(
+    name: str, in_memory: str, operator: Callable[[object, object], object]
+) -> Any:
     """The same for sums, with PyTorch's factor."""
     update = _updating(name, in_memory, operator)
 
-    def method(x: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    def method(x: Tensor, other: TensorLike, *, alpha: float = 1) -> Tensor:
         scaled = other if alpha == 1 else arithmetic.multiply(constant(other, x, name), alpha)
         return update(x, scaled)
 
@@ -68,13 +73,13 @@ def _updating_scaled(name: str, in_memory: str, operator: Callable[[Any, Any], A
     return named(method, name, doc)
 
 
-def copy_(x: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+def copy_(x: Tensor, other: TensorLike, non_blocking: bool = False) -> Tensor:
     """Write other's elements, broadcast and cast, into x."""
     setitem(x, ..., astype(constant(other, x, "copy_"), x.dtype))
     return x
 
 
-def fill_(x: Tensor, value: Any) -> Tensor:
+def fill_(x: Tensor, value: TensorLike) -> Tensor:
     """Write one number into all of x."""
     setitem(x, ..., value)
     return x
@@ -97,7 +102,7 @@ def fill_diagonal_(x: Tensor, value: Scalar) -> Tensor:
 # Random numbers -----------------------------------------------------------------------------------
 
 
-def _give(x: Tensor, data: Any) -> Tensor:
+def _give(x: Tensor, data: TensorLike) -> Tensor:
     setitem(x, ..., Tensor.make_const(data))
     return x
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..autograd import Tensor, TensorOp
 from ..dtype import dtype_of
@@ -14,6 +14,9 @@ from ..ops.index.along_axis import AlongIntoZeros
 from ..ops.matmul import matmul
 from ..ops.reduce import norm
 from ..ops.shape.movement import broadcast_to
+
+if TYPE_CHECKING:
+    from ..types import NDArray, TensorLike
 
 __all__ = [
     "reciprocal", "clamp_min", "clamp_max", "lerp", "addcmul", "addcdiv", "addmm", "baddbmm",
@@ -45,7 +48,7 @@ class Lerp(TensorOp):
 
     elementwise = True
 
-    def compute(self, a: Any, b: Any, w: Any) -> Any:
+    def compute(self, a: Any, b: Any, w: Any) -> NDArray:
         span = F.binary("subtract", b, a)
         from_a = F.binary("add", a, F.binary("multiply", span, w))
         from_b = F.binary("subtract", b, F.binary("multiply", span, F.binary("subtract", 1, w)))
@@ -57,20 +60,20 @@ class Lerp(TensorOp):
 
 
 @reporting_as("lerp")
-def lerp(x: Tensor, end: Any, weight: Any) -> Tensor:
+def lerp(x: Tensor, end: TensorLike, weight: TensorLike) -> Tensor:
     """x + weight (end - x)"""
     return Lerp()(*(constant(v, check_tensor("lerp", x)) for v in (x, end, weight)))
 
 
 @reporting_as("addcmul")
-def addcmul(x: Tensor, a: Tensor, b: Any, *, value: float = 1) -> Tensor:
+def addcmul(x: Tensor, a: Tensor, b: TensorLike, *, value: float = 1) -> Tensor:
     """x + value a b"""
     product: Tensor = check_tensor("addcmul", a) * b
     return check_tensor("addcmul", x) + (product if value == 1 else product * value)
 
 
 @reporting_as("addcdiv")
-def addcdiv(x: Tensor, a: Tensor, b: Any, *, value: float = 1) -> Tensor:
+def addcdiv(x: Tensor, a: Tensor, b: TensorLike, *, value: float = 1) -> Tensor:
     """x + value a / b"""
     quotient: Tensor = check_tensor("addcdiv", a) / b
     return check_tensor("addcdiv", x) + (quotient if value == 1 else quotient * value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -49,6 +49,9 @@ from ..ops.shape.movement import (
     to,
 )
 
+if TYPE_CHECKING:
+    from ..types import BackendDevice, DeviceLike, DTypeLike, Index, Sizes, TensorLike
+
 __all__ = [
     "cat", "concat", "div", "mul", "neg", "pow", "sub", "ge", "gt", "le", "lt", "clamp", "eq",
     "ne", "bmm", "mm", "mv", "log_softmax", "repeat_interleave", "swapdims",
@@ -70,7 +73,7 @@ swapdims = swapaxes
 
 
 @reporting_as("expand")
-def expand(x: Tensor, *sizes: Any) -> Tensor:
+def expand(x: Tensor, *sizes: Sizes) -> Tensor:
     """Stretched to a shape; -1 keeps a size."""
     wanted = layout.normalize_shape(sizes[0] if len(sizes) == 1 else sizes, "expand")
     new = len(wanted) - check_tensor("expand", x).ndim
@@ -83,7 +86,7 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
     return broadcast_to(x, tuple(kept))
 
 
-def movedim(x: Tensor, source: Any, destination: Any) -> Tensor:
+def movedim(x: Tensor, source: object, destination: object) -> Tensor:
     """Axes moved to other positions; the rest keep their order."""
     ndim = max(check_tensor("movedim", x).ndim, 1)  # axis 0 of a 0-d tensor stays
     pair = [s if isinstance(s, Sequence) else (s,) for s in (source, destination)]
@@ -148,7 +151,7 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @reporting_as("index_select")
-def index_select(x: Tensor, dim: int, index: Any) -> Tensor:
+def index_select(x: Tensor, dim: int, index: Index) -> Tensor:
     """The slices of an axis at the given positions."""
     rows, axis = along("index_select", x, dim)
     at = vector_of_places("index_select", index, x)
@@ -176,7 +179,7 @@ def diag(x: Tensor, diagonal: int | None = None, *, k: int | None = None) -> Ten
 
 
 def trace(
-    x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, *,
+    x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None, *,
     out: None = None,
 ) -> Tensor:  # fmt: skip
     """The sum of a matrix's diagonal, or of a diagonal of two axes, computed in a dtype."""
@@ -206,7 +209,9 @@ def vstack(tensors: Sequence[Tensor], **numpy: Unpack[Joined]) -> Tensor:
 # Comparison ---------------------------------------------------------------------------------------
 
 
-def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def isclose(
+    a: TensorLike, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
     """|a - b| <= atol + rtol |b|, or equal"""
     if not (rtol >= 0 and atol >= 0):
         raise ValueError(f"[isclose] expected tolerances >= 0, got rtol={rtol} and atol={atol}.")
@@ -253,7 +258,7 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
     return astype(x, other.dtype)
 
 
-def type(x: Tensor, dtype: Any = None) -> Any:
+def type(x: Tensor, dtype: DTypeLike | None = None) -> str | Tensor:
     """In another dtype, which may be given as `needle.FloatTensor`; without one, its name."""
     if dtype is None:
         return f"needle.{check_tensor('type', x).dtype}"
@@ -264,7 +269,12 @@ def type(x: Tensor, dtype: Any = None) -> Any:
 
 
 def new_full(
-    x: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None
+    x: Tensor,
+    size: object,
+    fill_value: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: BackendDevice | None = None,
 ) -> Tensor:
     """fill_value in a new tensor like x, of another size."""
     kind = dtype_of(x.dtype if dtype is None else dtype)
@@ -273,25 +283,27 @@ def new_full(
     return Tensor.make_const(F.full(shape, fill_value, kind, place))
 
 
-def new_zeros(x: Tensor, *size: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def new_zeros(x: Tensor, *size: Sizes, dtype: Any = None, device: Any = None) -> Tensor:
     """Zeros in a new tensor like x, of another size."""
     shape = size[0] if len(size) == 1 else size
     return new_full(x, shape, 0, dtype=dtype, device=device)
 
 
-def new_ones(x: Tensor, *size: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def new_ones(x: Tensor, *size: Sizes, dtype: Any = None, device: Any = None) -> Tensor:
     """Ones in a new tensor like x, of another size."""
     shape = size[0] if len(size) == 1 else size
     return new_full(x, shape, 1, dtype=dtype, device=device)
 
 
-def new_tensor(x: Tensor, data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def new_tensor(
+    x: Tensor, data: TensorLike, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
     """Data as a new tensor like x."""
     place = x.device if device is None else device_named(device)
     return Tensor(data, device=place, dtype=dtype or x.dtype, requires_grad=False)
 
 
-def is_tensor(x: Any) -> builtins.bool:
+def is_tensor(x: object) -> builtins.bool:
     """Is this a Tensor?"""
     return isinstance(x, Tensor)
 
@@ -319,7 +331,7 @@ def is_contiguous(x: Tensor) -> builtins.bool:
     )
 
 
-def contiguous(x: Tensor, memory_format: Any = None) -> Tensor:
+def contiguous(x: Tensor, memory_format: object = None) -> Tensor:
     """x itself when its elements lie in C order, else a copy in which they do.
 
     memory_format changes nothing."""

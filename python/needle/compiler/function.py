@@ -58,7 +58,7 @@ class Call:
 
     An object that is passed twice is one object inside the function too, or two with `apart`."""
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], apart: bool = False):
+    def __init__(self, args: tuple[object, ...], kwargs: dict[str, object], apart: bool = False):
         self.args, self.kwargs = args, kwargs
         self._positions: dict[int, int] | None = None if apart else {}  # by id
         self.arrays: list[NDArray] = []
@@ -89,7 +89,7 @@ class Call:
             found.append(ArgumentType(shape, dtype, device, bool(grad), is_tensor, same_as))
         return found
 
-    def _enter(self, tree: Any) -> Hashable:
+    def _enter(self, tree: object) -> Hashable:
         if isinstance(tree, Tensor):
             return self._add(tree, tree.realize_cached_data(), tree.requires_grad)
         if isinstance(tree, NDArray):
@@ -111,7 +111,7 @@ class Call:
             raise _NotHashable(tree) from None
         return (type(tree), value)
 
-    def _add(self, original: Any, data: NDArray, requires_grad: bool | None) -> Hashable:
+    def _add(self, original: object, data: NDArray, requires_grad: bool | None) -> Hashable:
         same_as = None
         if self._positions is not None:
             first = self._positions.setdefault(id(original), len(self.arrays))
@@ -123,7 +123,7 @@ class Call:
         return kind
 
 
-def _exact(value: Any) -> Hashable:
+def _exact(value: object) -> Hashable:
     """A fixed value as a key: 0 and -0 differ, and NaN equals NaN."""
     if isinstance(value, np.generic):
         return (value.dtype.str, value.tobytes())
@@ -135,12 +135,12 @@ def _exact(value: Any) -> Hashable:
 class _NotHashable(Exception):
     """An argument, or a part of one, that is neither an array nor hashable."""
 
-    def __init__(self, value: Any):
+    def __init__(self, value: object):
         super().__init__(type(value).__name__)
         self.value = value
 
 
-def _argument_with(leaf: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _argument_with(leaf: object, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
     """The number or the name of the argument that a leaf is in."""
     named = [(f"{i + 1}", x) for i, x in enumerate(args)]
     named += [(f"{name!r}", x) for name, x in kwargs.items()]
@@ -151,7 +151,7 @@ class Methods:
     """The compiled methods of one object, by the function in its class. A copy of the object has
     its own."""
 
-    def __init__(self, owner: Any = None):
+    def __init__(self, owner: object = None):
         self.owner = owner
         self.bound: dict[Jitted, Jitted] = {}
 
@@ -167,7 +167,7 @@ class Jitted:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         fuse: bool = True,
         dynamic: int | dict[str, int] | None = None,
         maxsize: int | None = MAXSIZE,
@@ -197,14 +197,14 @@ class Jitted:
             raise AttributeError(name)
         return getattr(self._function, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         is_own = name.startswith("_") or hasattr(type(self), name)
         if is_own or isinstance(self._function, (FunctionType, MethodType)):
             object.__setattr__(self, name, value)
         else:
             setattr(self._function, name, value)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As a method: one set of programs per object. An object without a `__dict__`, or a class,
         is passed as a fixed argument instead."""
         if instance is None:
@@ -231,7 +231,7 @@ class Jitted:
             return name
         return Jitted, (self._function, self._fuse, self._axes, self._programs.maxsize)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if is_tracing() or observers or not ENABLED:
             return self._function(*args, **kwargs)  # part of another trace, or observed
         call = Call(args, kwargs)
@@ -258,7 +258,7 @@ class Jitted:
             vjp.__name__ = f"gradient of {self.__name__}"
         return vjp
 
-    def run_after(self, time: int, *args: Any) -> Any:
+    def run_after(self, time: int, *args: object) -> Any:
         """Call it; raises if a tensor from outside that it reads has changed since `time`."""
         call = Call(args, {})
         program = self._find(call)
@@ -348,7 +348,7 @@ class Jitted:
         """The calls that the program makes, in order."""
         return self.program.kernels()
 
-    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+    def profile(self, *args: object, **kwargs: object) -> Profile:
         """Call the function once with a clock at every kernel. It computes what a call does."""
         call = Call(args, kwargs)
         program = self._find(call)
@@ -372,7 +372,7 @@ class Jitted:
         return self._last
 
 
-def _difference(new: Any, old: Any) -> str:
+def _difference(new: object, old: object) -> str:
     """The first place where two keys differ, in words."""
     if isinstance(new, tuple) and isinstance(old, tuple):
         if new and old and new[0] is old[0] is NDArray:
@@ -400,7 +400,7 @@ def jit(
     maxsize: int | None = MAXSIZE,
 ) -> Callable[[F], F]: ...
 def jit(
-    function: Any = None,
+    function: Callable[..., object] | None = None,
     *,
     fuse: bool = True,
     dynamic: int | dict[str, int] | None = None,

@@ -29,6 +29,7 @@ from .trace.state import Cell
 from .trace.tracer import DATA, RESULT, Trace
 
 if TYPE_CHECKING:
+    from ..types import Gradients
     from .function import Call, Jitted
     from .run.program import CompiledProgram
 
@@ -105,7 +106,7 @@ class CompiledCall(TensorOp):
     def __init__(self, program: CompiledProgram, vjp: Jitted, call: Call, moment: Moment):
         self.program, self.vjp, self.call, self.moment = program, vjp, call, moment
 
-    def gradient(self, out_grad: Any, node: Any) -> Any:
+    def gradient(self, out_grad: object, node: Any) -> Gradients:
         if is_tracing():
             raise TraceError(
                 "[jit] a compiled function cannot differentiate the results of another one that "
@@ -150,7 +151,9 @@ def check_states(program: CompiledProgram, time: int) -> None:
             )
 
 
-def record(program: CompiledProgram, vjp: Jitted, call: Call, moment: Moment, result: Any) -> None:
+def record(
+    program: CompiledProgram, vjp: Jitted, call: Call, moment: Moment, result: object
+) -> None:
     """Make the tensors in the result of a call nodes of the graph, on top of what they were
     computed from."""
     binding = program.binding

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ndarray.random import RandomSource
+
+if TYPE_CHECKING:
+    from ..types import Index
 
 __all__ = [
     "Dataset", "IterableDataset", "NDArrayDataset", "TensorDataset", "Subset", "ConcatDataset",
@@ -65,14 +68,14 @@ class Dataset:
 class ArrayBacked(Dataset):
     """Items are rows of arrays: slices and index arrays give whole batches at once."""
 
-    def fetch(self, indices: Any) -> Any:
+    def fetch(self, indices: Index) -> Any:
         """The rows, untransformed."""
         raise TypeError(f"[{type(self).__name__}] define fetch(self, indices).")
 
     def finish(self, raw: Any) -> Any:
         return raw
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> Any:
         return self.finish(self.fetch(index))
 
 

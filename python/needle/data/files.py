@@ -6,9 +6,12 @@ import gzip
 import struct
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..types import PathLike
 
 Array = np.ndarray[Any, Any]
 
@@ -22,7 +25,7 @@ SOURCES = {
 }
 
 
-def existing(path: Any, source: str) -> Path:
+def existing(path: PathLike, source: str) -> Path:
     """The path if there is a file, else an error that says where the data comes from."""
     found = Path(path)
     if not found.is_file():
@@ -41,7 +44,7 @@ def read_bytes(path: Path) -> bytes:
         raise ValueError(f"[data] {path} is not a whole gzip file: {error}.") from None
 
 
-def read_idx(path: Any, magic: int, dims: int, source: str) -> Array:
+def read_idx(path: PathLike, magic: int, dims: int, source: str) -> Array:
     """An IDX file of bytes: big-endian magic and sizes, then the elements."""
     path = existing(path, source)
     contents = read_bytes(path)
@@ -60,7 +63,7 @@ def read_idx(path: Any, magic: int, dims: int, source: str) -> Array:
     return np.frombuffer(contents, np.uint8, offset=header).reshape(sizes)
 
 
-def check_labels(labels: Array, classes: int, path: Any) -> None:
+def check_labels(labels: Array, classes: int, path: object) -> None:
     """Labels must be below the number of classes."""
     if labels.size and int(labels.max()) >= classes:
         raise ValueError(

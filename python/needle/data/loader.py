@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice, repeat, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from .dataset import Dataset, IterableDataset, collate, permutation
 from .order import SEQUENTIAL, Array, Pass, cut, numbers_of
 from .sampler import RandomSampler
 from .workers import Job, Workers, in_order, stopped
+
+if TYPE_CHECKING:
+    from ..backend import BackendDevice
 
 __all__ = ["DataLoader"]
 
@@ -61,7 +64,7 @@ class DataLoader:
         collate: Callable[[list[Any]], Any] | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         prefetch: int = 0,
-        device: Any = None,
+        device: BackendDevice | None = None,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
@@ -123,7 +126,7 @@ class DataLoader:
         self._resume = False
         return self._run(self._pass, self._stream if is_stream else self._batches)
 
-    def _run(self, current: Pass, batches: Callable[[Pass], Iterator[Any]]) -> Iterator[Any]:
+    def _run(self, current: Pass, batches: Callable[[Pass], Iterator[object]]) -> Iterator[Any]:
         for raw in batches(current):
             batch = self._to_tensors(raw)
             current.gave()
@@ -178,13 +181,13 @@ class DataLoader:
                 raise stopped(f"dataset[{i}]") from error
         return self._collated(items)
 
-    def _collated(self, items: list[Any]) -> Any:
+    def _collated(self, items: list[object]) -> Any:
         try:
             return (self.collate or collate)(items)
         except StopIteration as error:
             raise stopped("the collate function") from error
 
-    def _in_background(self, calls: Iterable[Callable[[Job], Any]]) -> Iterator[Any]:
+    def _in_background(self, calls: Iterable[Callable[[Job], object]]) -> Iterator[Any]:
         if not self.num_workers:
             return in_order(calls, Workers(1), self.prefetch)
         depth = self.num_workers * self.prefetch_factor
@@ -204,7 +207,7 @@ class DataLoader:
             return _read_ahead(batches, workers, self.num_workers * self.prefetch_factor)
         return batches
 
-    def _cut(self, source: Iterator[Any]) -> Iterator[Any]:
+    def _cut(self, source: Iterator[object]) -> Iterator[Any]:
         items: list[Any] = []
         for item in source:
             items.append(item)
@@ -214,7 +217,7 @@ class DataLoader:
         if items and not self.drop_last:
             yield self._collated(items)
 
-    def _to_tensors(self, batch: Any) -> Any:
+    def _to_tensors(self, batch: object) -> Any:
         if isinstance(batch, dict):
             return {key: self._to_tensors(value) for key, value in batch.items()}
         if isinstance(batch, (tuple, list)):
@@ -274,7 +277,7 @@ class DataLoader:
             self.sampler.epoch = epoch
 
 
-def _order(value: Any) -> Any:
+def _order(value: object) -> Any:
     """a list of whole numbers, or of lists of them"""
     if value is None or value == SEQUENTIAL:
         return value
@@ -284,7 +287,7 @@ def _order(value: Any) -> Any:
     return value
 
 
-def _epoch(value: Any) -> int | None:
+def _epoch(value: object) -> int | None:
     """a whole number >= 0"""
     return None if value is None else saved.whole(value)
 
@@ -300,7 +303,7 @@ def _check_order(order: list[Any], size: int) -> None:
         )
 
 
-def _read_ahead(source: Iterator[Any], workers: Workers, depth: int) -> Iterator[Any]:
+def _read_ahead(source: Iterator[object], workers: Workers, depth: int) -> Iterator[Any]:
     """The same items, read by a pool of one thread."""
     end = object()
     return takewhile(

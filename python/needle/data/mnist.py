@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .dataset import Images
 from .files import check_labels, read_idx
+
+if TYPE_CHECKING:
+    from ..types import PathLike
 
 __all__ = ["MNISTDataset", "MNIST", "FashionMNIST"]
 
@@ -48,7 +51,7 @@ class MNISTDataset(Images):
 class MNIST(MNISTDataset):
     """The training or test images in a folder."""
 
-    def __init__(self, folder: Any, train: bool = True, transforms: Any = None):
+    def __init__(self, folder: PathLike, train: bool = True, transforms: object = None):
         images, labels = (Path(folder) / name for name in FILES[train])
         super().__init__(images, labels, transforms)
 
@@ -60,8 +63,8 @@ class FashionMNIST(MNIST):
 
     def __init__(
         self,
-        folder: Any = "/usr/share/datasets/fashion-mnist",
+        folder: PathLike = "/usr/share/datasets/fashion-mnist",
         train: bool = True,
-        transforms: Any = None,
+        transforms: object = None,
     ):
         super().__init__(folder, train, transforms)

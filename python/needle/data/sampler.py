@@ -6,12 +6,15 @@ Random ones draw from NumPy's global generator, or from the one given.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ndarray.random import RandomSource
 from .dataset import permutation
+
+if TYPE_CHECKING:
+    from ..types import NumpyArray
 
 __all__ = [
     "Sampler", "SequentialSampler", "RandomSampler", "SubsetRandomSampler",
@@ -22,7 +25,7 @@ __all__ = [
 class Sampler:
     """Numbers of items: subclasses define `__iter__`, and `__len__` if they know it."""
 
-    def __init__(self, data_source: Any = None):
+    def __init__(self, data_source: object = None):
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[Any]:
@@ -124,7 +127,7 @@ class WeightedRandomSampler(Sampler):
 
     def __init__(
         self,
-        weights: Any,
+        weights: object,
         num_samples: int,
         replacement: bool = True,
         generator: RandomSource | None = None,
@@ -195,13 +198,13 @@ BLOCK = 1 << 16
 
 def _uniform_blocks(
     n: int, generator: RandomSource | np.random.Generator | None
-) -> Iterator[np.ndarray[Any, Any]]:
+) -> Iterator[NumpyArray]:
     """n numbers that are even in [0, 1), a block of them when the last one is used up."""
     for start in range(0, n, BLOCK):
         yield _uniform(min(BLOCK, n - start), generator)
 
 
-def _uniform(n: int, generator: RandomSource | np.random.Generator | None) -> np.ndarray[Any, Any]:
+def _uniform(n: int, generator: RandomSource | np.random.Generator | None) -> NumpyArray:
     """n numbers that are even in [0, 1), in float64."""
     if generator is None:
         return np.random.rand(n)
@@ -210,13 +213,13 @@ def _uniform(n: int, generator: RandomSource | np.random.Generator | None) -> np
     return np.asarray(generator.uniform((n,), 0.0, 1.0, "float64").numpy())
 
 
-def _positive(sampler: str, name: str, value: Any) -> int:
+def _positive(sampler: str, name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ValueError(f"[{sampler}] expected a whole number >= 1 as {name}, got {value!r:.60}.")
     return int(value)
 
 
-def _choice(sampler: str, name: str, value: Any) -> bool:
+def _choice(sampler: str, name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"[{sampler}] expected True or False as {name}, got {value!r:.60}.")
     return value

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..autograd import Tensor
 from .dataset import ArrayBacked
 from .files import existing
+
+if TYPE_CHECKING:
+    from ..types import BackendDevice, Index, PathLike
 
 __all__ = ["Dictionary", "Corpus", "batchify", "get_batch", "TextDataset", "read_text"]
 
@@ -53,7 +56,9 @@ class Corpus:
         return ids
 
 
-def batchify(data: Any, batch_size: int, device: Any = None, dtype: Any = "float32") -> Array:
+def batchify(
+    data: Any, batch_size: int, device: BackendDevice | None = None, dtype: Any = "float32"
+) -> Array:
     """(n // batch_size, batch_size): column b is the b-th stretch of the stream."""
     steps = len(data) // batch_size
     stream = np.asarray(data[: steps * batch_size], dtype)
@@ -106,7 +111,7 @@ class TextDataset(ArrayBacked):
                 f"[TextDataset] {error.args[0]!r} does not occur in the vocabulary."
             ) from None
 
-    def decode(self, ids: Any) -> str:
+    def decode(self, ids: object) -> str:
         """Ids -> text."""
         numbers = np.asarray(ids, np.int64)
         if self.level == "byte":
@@ -116,7 +121,7 @@ class TextDataset(ArrayBacked):
     def __len__(self) -> int:
         return len(self.ids) - self.block
 
-    def fetch(self, indices: Any) -> tuple[Array, Array]:
+    def fetch(self, indices: Index) -> tuple[Array, Array]:
         if isinstance(indices, slice):
             indices = np.arange(len(self))[indices]
         start = np.asarray(indices, np.int64)
@@ -127,7 +132,7 @@ class TextDataset(ArrayBacked):
         return ids[..., :-1], ids[..., 1:]
 
 
-def read_text(path: Any) -> str:
+def read_text(path: PathLike) -> str:
     """A text file, or all .txt files of a folder one after the other."""
     path = Path(path)
     if path.is_dir():

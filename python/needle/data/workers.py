@@ -21,7 +21,7 @@ PATIENCE = 5.0  # seconds that a closing pool waits for the item that a thread i
 class Job:
     """A call for a worker; `result` waits for what it gives."""
 
-    def __init__(self, call: Callable[[Job], Any], ended: threading.Event):
+    def __init__(self, call: Callable[[Job], object], ended: threading.Event):
         self.call = call
         self._ended = ended
         self._unwanted = False
@@ -72,7 +72,7 @@ def stopped(what: str) -> RuntimeError:
 class Workers:
     """A pool of threads. It ends when it is closed, when nothing refers to it, and at exit."""
 
-    def __init__(self, count: int, init: Callable[[int], Any] | None = None):
+    def __init__(self, count: int, init: Callable[[int], object] | None = None):
         self.process = os.getpid()
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._ended = threading.Event()
@@ -87,7 +87,7 @@ class Workers:
             thread.start()
         self.close = weakref.finalize(self, _end, self._jobs, self._ended, threads, self.process)
 
-    def submit(self, call: Callable[[Job], Any]) -> Job:
+    def submit(self, call: Callable[[Job], object]) -> Job:
         """Have the next free worker make a call."""
         job = Job(call, self._ended)
         self._jobs.put(job)
@@ -95,7 +95,7 @@ class Workers:
 
 
 def _work(
-    jobs: queue.SimpleQueue[Job | None], init: Callable[[int], Any] | None, number: int
+    jobs: queue.SimpleQueue[Job | None], init: Callable[[int], object] | None, number: int
 ) -> None:
     failed = None
     try:
@@ -128,7 +128,7 @@ def _end(
 
 
 def in_order(
-    calls: Iterable[Callable[[Job], Any]], workers: Workers, depth: int, close: bool = True
+    calls: Iterable[Callable[[Job], object]], workers: Workers, depth: int, close: bool = True
 ) -> Iterator[Any]:
     """The results of the calls in their order; at most `depth` are begun ahead of the consumer."""
     rest = iter(calls)

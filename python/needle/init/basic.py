@@ -7,7 +7,7 @@ Sizes are given one by one, `zeros(2, 3)`, or as a tuple, `zeros((2, 3))`, which
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ..ndarray.layout import Shape
 from ..ops.common import Creation, check_tensor, either, flag, numpy_options, whole_number
 from ..ops.shape.movement import is_dtype
 
+if TYPE_CHECKING:
+    from ..types import DTypeLike, NumpyArray, Sizes, TensorLike
+
 __all__ = [
     "full", "ones", "zeros", "empty", "full_like", "ones_like", "zeros_like",
     "empty_like", "arange", "linspace", "eye", "one_hot", "rand", "randn", "randb", "randint",
@@ -33,7 +36,7 @@ __all__ = [
 Device = BackendDevice | str | None
 
 
-def _shape(sizes: tuple[Any, ...], op: str, size: Any = None, numpy: Any = ()) -> Shape:
+def _shape(sizes: tuple[Any, ...], op: str, size: Sizes | None = None, numpy: Any = ()) -> Shape:
     """(2, 3), ((2, 3),) and size=(2, 3) -> (2, 3); NumPy's keywords must ask for nothing."""
     if numpy:
         numpy_options(op, numpy, order="C")
@@ -45,7 +48,7 @@ def _shape(sizes: tuple[Any, ...], op: str, size: Any = None, numpy: Any = ()) -
     return layout.check_sizes(layout.normalize_shape(given, op), op)
 
 
-def _number(op: str, value: Any) -> Scalar:
+def _number(op: str, value: object) -> Scalar:
     """A number, which may come in a tensor of one element."""
     return as_scalar(value.item() if isinstance(value, Tensor) else value, op)
 
@@ -58,9 +61,9 @@ def _device(device: Device) -> BackendDevice:
 
 
 def full(
-    shape: Any,
+    shape: Sizes,
     fill_value: Scalar,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     *,
     device: Device = None,
     requires_grad: bool = False,
@@ -80,10 +83,10 @@ def full(
 
 
 def constant(
-    *shape: Any,
+    *shape: Sizes,
     c: Scalar = 1.0,
     device: Device = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     requires_grad: bool = False,
 ) -> Tensor:
     """Every element is c."""
@@ -93,9 +96,9 @@ def constant(
 
 def ones(
     *shape: Any,
-    size: Any = None,
+    size: Sizes | None = None,
     device: Device = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     requires_grad: bool = False,
     **numpy: Unpack[Creation],
 ) -> Tensor:
@@ -106,9 +109,9 @@ def ones(
 
 def zeros(
     *shape: Any,
-    size: Any = None,
+    size: Sizes | None = None,
     device: Device = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     requires_grad: bool = False,
     **numpy: Unpack[Creation],
 ) -> Tensor:
@@ -118,10 +121,10 @@ def zeros(
 
 
 def empty(
-    *shape: Any,
-    size: Any = None,
+    *shape: Sizes,
+    size: Sizes | None = None,
     device: Device = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     requires_grad: bool = False,
     **numpy: Unpack[Creation],
 ) -> Tensor:
@@ -140,7 +143,7 @@ class Like(TypedDict, total=False):
     subok: Literal[True]
 
 
-def _like(op: str, a: Tensor, dtype: Any, options: Any) -> dict[str, Any]:
+def _like(op: str, a: Tensor, dtype: DTypeLike, options: Any) -> dict[str, Any]:
     """The size, dtype and device of a, where no others are given."""
     given = numpy_options(op, options, "shape", "device", "requires_grad") if options else {}
     shape, device = given.pop("shape", None), given.pop("device", None)
@@ -178,7 +181,7 @@ def arange(
     step: Scalar = 1,
     *,
     device: Device = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     requires_grad: bool = False,
     like: None = None,
 ) -> Tensor:
@@ -208,10 +211,10 @@ def linspace(
     *,
     steps: int | None = None,
     device: Device = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     requires_grad: bool = False,
     axis: Literal[0] = 0,
-) -> Any:
+) -> tuple[Tensor, float] | Tensor:
     """num (or steps, 50 if not given) evenly spaced numbers from start to stop; without stop itself
     if endpoint is False. With retstep, also the distance between two. Integers are rounded down."""
     count = whole_number("linspace", "num", either("linspace", 50, num=num, steps=steps))
@@ -232,7 +235,7 @@ def eye(
     n: int,
     m: int | None = None,
     k: int = 0,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     *,
     device: Device = None,
     requires_grad: bool = False,
@@ -247,9 +250,9 @@ def eye(
 
 def one_hot(
     n: int,
-    i: Any,
+    i: object,
     device: Device = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     requires_grad: bool = False,
 ) -> Tensor:
     """1 at position i and 0 elsewhere: shape i.shape + (n,). Floats must be whole."""
@@ -292,8 +295,8 @@ def rand(
 
 
 def randn(
-    *shape: Any,
-    size: Any = None,
+    *shape: object,
+    size: Sizes | None = None,
     mean: float = 0.0,
     std: float = 1.0,
     device: Device = None,
@@ -308,10 +311,10 @@ def randn(
 
 
 def randb(
-    *shape: Any,
+    *shape: Sizes,
     p: float = 0.5,
     device: Device = None,
-    dtype: Any = "bool",
+    dtype: DTypeLike = "bool",
     requires_grad: bool = False,
     generator: random.RandomSource | None = None,
 ) -> Tensor:
@@ -373,7 +376,7 @@ def randn_like(a: Tensor, **options: Any) -> Tensor:
 
 
 def tensor(
-    data: Any, dtype: Any = None, device: Device = None, requires_grad: bool = False
+    data: object, dtype: DTypeLike | None = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
     """A copy of data as a tensor. Arrays keep their dtype; Python floats become float32.
 
@@ -394,8 +397,8 @@ def tensor(
 
 
 def asarray(
-    data: Any, dtype: Any = None, device: Device = None, *, copy: bool | None = None,
-    **numpy: Unpack[Creation],
+    data: TensorLike, dtype: DTypeLike | None = None, device: Device = None, *,
+    copy: bool | None = None, **numpy: Unpack[Creation],
 ) -> Tensor:  # fmt: skip
     """data as a tensor: itself when nothing has to change and copy is not True, else
     `tensor(data, ...)`, which is an error if copy is False."""
@@ -412,13 +415,13 @@ def asarray(
 as_tensor = asarray
 
 
-def from_numpy(array: np.ndarray[Any, Any], requires_grad: bool = False) -> Tensor:
+def from_numpy(array: NumpyArray, requires_grad: bool = False) -> Tensor:
     """A tensor that shares the memory of a NumPy array: writes are seen on both sides."""
     return Tensor.make_const(exchange.from_numpy(array), requires_grad)
 
 
 def from_dlpack(
-    source: Any, requires_grad: bool = False, *, device: Device = None, copy: bool | None = None
+    source: object, requires_grad: bool = False, *, device: Device = None, copy: bool | None = None
 ) -> Tensor:
     """A tensor that shares the memory of another library's array; with copy=True or on another
     device a copy, which is an error if copy is False."""
@@ -432,7 +435,7 @@ def from_dlpack(
     return Tensor.make_const(moved, requires_grad)
 
 
-def _natural(values: np.ndarray[Any, Any], exact: bool) -> DType:
+def _natural(values: NumpyArray, exact: bool) -> DType:
     """The dtype that data asks for: float64 only when an array says so."""
     if values.dtype.kind == "f" and not exact:
         return float32
@@ -442,9 +445,7 @@ def _natural(values: np.ndarray[Any, Any], exact: bool) -> DType:
     return dtype_of(values.dtype)
 
 
-def _from_host(
-    values: np.ndarray[Any, Any], kind: DType, device: Device, requires_grad: bool
-) -> Tensor:
+def _from_host(values: NumpyArray, kind: DType, device: Device, requires_grad: bool) -> Tensor:
     if config.BACKEND == "np":
         return Tensor.make_const(
             np.array(values, dtype=array_data.numpy_dtype(kind)), requires_grad
@@ -452,7 +453,7 @@ def _from_host(
     return Tensor.make_const(copy_from_numpy(values, kind, _device(device)), requires_grad)
 
 
-def _moved(data: Any, device: Device) -> Any:
+def _moved(data: TensorLike, device: Device) -> Any:
     if device is None or not isinstance(data, NDArray):
         return data
     return data.to(device_named(device))

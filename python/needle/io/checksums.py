@@ -14,25 +14,28 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..types import NumpyArray
 
 CHECKSUMS = "needle.checksums"
 OWN = ("needle", "needle.program")  # entries of our own files: what `save` and `export` write
 
 
-def of_tensor(name: str, code: str, shape: Iterable[int], array: np.ndarray[Any, Any]) -> str:
+def of_tensor(name: str, code: str, shape: Iterable[int], array: NumpyArray) -> str:
     """The checksum of a tensor: of what the header says about it, then of its bytes."""
     described = json.dumps([name, code, list(shape)]).encode()
     return f"{zlib.crc32(raw_bytes(array), zlib.crc32(described)):08x}"
 
 
-def _of_text(name: str, text: Any) -> str:
+def _of_text(name: str, text: object) -> str:
     return f"{zlib.crc32(json.dumps([name, text]).encode()):08x}"
 
 
-def raw_bytes(array: np.ndarray[Any, Any]) -> memoryview:
+def raw_bytes(array: NumpyArray) -> memoryview:
     """The memory of an array in C order, as it lies there."""
     return array.reshape(-1).view(np.uint8).data
 

@@ -14,7 +14,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from ..ndarray.array import from_device, from_numpy as array_from_numpy
 from ..system.writing import open_file, replacing
 from . import checksums, formats
 
+if TYPE_CHECKING:
+    from ..types import NumpyArray, PathLike
+
 CODES: dict[str, str] = {
     "F32": "float32", "F64": "float64", "F16": "float16", "BF16": "bfloat16",
     "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8", "BOOL": "bool",
@@ -35,7 +38,7 @@ LONGEST_HEADER = 100_000_000
 METADATA = "__metadata__"  # the entry of the header that is no tensor
 
 
-def _stored(tensor: Any) -> tuple[DType, np.ndarray[Any, Any]]:
+def _stored(tensor: Tensor) -> tuple[DType, NumpyArray]:
     """A tensor's dtype and its elements in storage form, C order, little-endian."""
     data = tensor.realize_cached_data() if isinstance(tensor, Tensor) else np.asarray(tensor)
     if isinstance(data, np.ndarray):
@@ -70,7 +73,7 @@ def write(file: BinaryIO, tensors: Mapping[str, Any], metadata: Mapping[str, str
         file.write(checksums.raw_bytes(array))
 
 
-def read(path: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read(path: PathLike) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and the metadata of a file; checked, if the file has checksums."""
     path = Path(path)
     with open_file(path, "load") as file:
@@ -131,7 +134,7 @@ def _checked(name: str, entry: Any, room: int, path: Path) -> tuple[DType, list[
     return dtype, shape, begin, math.prod(shape)
 
 
-def _tensor(array: np.ndarray[Any, Any], dtype: DType) -> Tensor:
+def _tensor(array: NumpyArray, dtype: DType) -> Tensor:
     if config.BACKEND == "np":
         return Tensor(array, requires_grad=False)
     data = array_from_numpy(array, dtype, default_device(), as_bits=True)
@@ -139,7 +142,7 @@ def _tensor(array: np.ndarray[Any, Any], dtype: DType) -> Tensor:
 
 
 def write_file(
-    path: Any, tensors: Mapping[str, Any], metadata: Mapping[str, str], what: str = "save"
+    path: PathLike, tensors: Mapping[str, object], metadata: Mapping[str, str], what: str = "save"
 ) -> None:
     """Write a whole file in the place of the one at `path`; `what` is for errors."""
     with replacing(path, what) as file:

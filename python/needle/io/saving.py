@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..autograd import Tensor
 from . import formats, safetensors
+
+if TYPE_CHECKING:
+    from ..types import PathLike
 
 __all__ = ["save", "load"]
 
@@ -25,7 +28,7 @@ MARKS = (TENSOR, TUPLE, KEYS, DICT)
 STRUCTURE = "needle"  # the metadata entry that holds the JSON
 
 
-def _encode(value: Any, path: str, tensors: dict[str, Any]) -> Any:
+def _encode(value: object, path: str, tensors: dict[str, object]) -> Any:
     if isinstance(value, (Tensor, np.ndarray)):
         while path in tensors or path == safetensors.METADATA:  # {"a.b": x, "a": {"b": y}}
             path += "_"
@@ -69,7 +72,7 @@ def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
     return {k: _decode(v, tensors) for k, v in value.items()}
 
 
-def save(obj: Any, path: Any) -> None:
+def save(obj: object, path: PathLike) -> None:
     """Write tensors and plain values, nested as they are; a file at `path` is replaced whole.
 
     A dict of tensors, such as a state_dict, is an ordinary safetensors file. Names that promise
@@ -80,7 +83,7 @@ def save(obj: Any, path: Any) -> None:
     safetensors.write_file(path, tensors, {STRUCTURE: json.dumps(structure)})
 
 
-def load(path: Any, map_location: Any = None, *, weights_only: bool = True) -> Any:
+def load(path: PathLike, map_location: object = None, *, weights_only: bool = True) -> Any:
     """What `save` wrote; of any other safetensors file, a dict of its tensors.
 
     map_location is the device of the tensors. weights_only is for PyTorch's scripts, and changes

@@ -13,7 +13,7 @@ from .interop import numpy_mode
 __all__ = ["NeedsData", "of"]
 
 
-def of(data: Any) -> Any:
+def of(data: object) -> Any:
     """The stand-in of an array (or a tuple of them), on a device that computes nothing."""
     if isinstance(data, tuple):
         return tuple(of(d) for d in data)

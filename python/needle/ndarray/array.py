@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from ..dtype import DType, Scalar as Scalar, bfloat16, dtype_of, float32
 from . import layout
 from .interop.numpy_calls import call_numpy
 from .layout import Shape
+
+if TYPE_CHECKING:
+    from ..types import Axes, DTypeLike, Handle, Index, NumpyArray
 
 
 def require(condition: bool, message: str) -> None:
@@ -57,7 +60,7 @@ class NDArray(_native.ArrayBase):
 
     __array_priority__ = 1000  # NumPy defers to our operators
 
-    def __init__(self, other: Any, device: BackendDevice | None = None, dtype: Any = float32):
+    def __init__(self, other: object, device: BackendDevice | None = None, dtype: object = float32):
         dtype = dtype_of(dtype)
         if isinstance(other, NDArray):
             source = other if other.dtype is dtype else other.astype(dtype)
@@ -77,9 +80,9 @@ class NDArray(_native.ArrayBase):
         shape: Sequence[int],
         strides: Sequence[int] | None = None,
         device: BackendDevice | None = None,
-        handle: Any = None,
+        handle: Handle | None = None,
         offset: int = 0,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> NDArray:
         """Allocate an array, or view an existing handle."""
         shape = layout.check_sizes(layout.normalize_shape(shape, "make"), "make")
@@ -155,7 +158,7 @@ class NDArray(_native.ArrayBase):
         """Nested Python lists of the elements."""
         return self.numpy().tolist()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NumpyArray:
         if copy is False:
             if dtype is not None and np.dtype(dtype) != self.dtype.storage:
                 raise ValueError(f"[__array__] {self.dtype!r} to {dtype} needs a copy.")
@@ -163,7 +166,7 @@ class NDArray(_native.ArrayBase):
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(self, function: Any, types: object, args: Any, kwargs: Any) -> Any:
         return call_numpy(NDArray, function, args, kwargs)
 
     def _export_buffer(self) -> NDArray:
@@ -209,7 +212,7 @@ class NDArray(_native.ArrayBase):
         """This array if it is compact, else a compact copy."""
         return self if self.is_compact() else self.copy()
 
-    def astype(self, dtype: Any) -> NDArray:
+    def astype(self, dtype: DTypeLike) -> NDArray:
         """A copy with another element type."""
         out = empty(self.shape, dtype_of(dtype), self.device)
         self.device.mod.copy(out, self)
@@ -232,7 +235,7 @@ class NDArray(_native.ArrayBase):
     def _view(self, shape: Shape, strides: Shape, offset: int) -> NDArray:
         return make_view(shape, strides, offset, self.dtype, self.device, self._handle)
 
-    def reshape(self, *new_shape: Any) -> NDArray:
+    def reshape(self, *new_shape: object) -> NDArray:
         """A view with another shape; only compact arrays can be reshaped without a copy."""
         sizes = new_shape[0] if len(new_shape) == 1 else new_shape
         shape = layout.infer_reshape(self.shape, layout.normalize_shape(sizes, "reshape"))
@@ -274,7 +277,7 @@ class NDArray(_native.ArrayBase):
         )
         return slice(start, stop, step)
 
-    def __getitem__(self, index: Any) -> NDArray:
+    def __getitem__(self, index: Index) -> NDArray:
         """A view: one int or slice per axis; an int keeps its axis, with size 1."""
         index = index if isinstance(index, tuple) else (index,)
         require(
@@ -299,7 +302,7 @@ class NDArray(_native.ArrayBase):
             offset += stride * item.start
         return self._view(tuple(shape), tuple(strides), offset)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Index, value: NDArray | NumpyArray | Scalar) -> None:
         """Write in place: a scalar, or an array with the same number of elements."""
         target = NDArray.__getitem__(self, index)
         if not isinstance(value, NDArray):
@@ -326,7 +329,7 @@ class NDArray(_native.ArrayBase):
     def __neg__(self) -> NDArray:
         return _unary("negative", self)
 
-    def maximum(self, other: Any) -> NDArray:
+    def maximum(self, other: NDArray | Scalar) -> NDArray:
         """The larger of both, element by element; NaN if either is."""
         return _binary("maximum", self, other)
 
@@ -356,21 +359,21 @@ class NDArray(_native.ArrayBase):
 
     # Reductions and rearrangements -----------------------------------------------------------
 
-    def _reduce(self, name: str, axis: Any, keepdims: bool) -> NDArray:
+    def _reduce(self, name: str, axis: Axes, keepdims: bool) -> NDArray:
         if isinstance(axis, (tuple, list)) and not axis:
             raise ValueError(f"[{name}] expected an axis, got an empty sequence; use None for all.")
         found: NDArray = _functions().reduce(name, self, axis, keepdims)
         return found
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> NDArray:
+    def sum(self, axis: Axes = None, keepdims: bool = False) -> NDArray:
         """The sum over an axis, several, or (None) all."""
         return self._reduce("sum", axis, keepdims)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> NDArray:
+    def max(self, axis: Axes = None, keepdims: bool = False) -> NDArray:
         """The largest element over an axis, several, or (None) all."""
         return self._reduce("max", axis, keepdims)
 
-    def flip(self, axes: Any) -> NDArray:
+    def flip(self, axes: Axes) -> NDArray:
         """A compact copy with some axes reversed."""
         view: NDArray = _functions().flip(self, axes)
         return view.copy()
@@ -394,7 +397,7 @@ _empty_native: Callable[[Shape, DType, BackendDevice], NDArray] = partial(
 )
 
 
-def compact_view(shape: Shape, dtype: DType, device: BackendDevice, handle: Any) -> NDArray:
+def compact_view(shape: Shape, dtype: DType, device: BackendDevice, handle: object) -> NDArray:
     """A handle from its start, in C order."""
     return make_view(shape, layout.compact_strides(shape), 0, dtype, device, handle)
 
@@ -411,7 +414,7 @@ def empty_strided(shape: Shape, strides: Shape, dtype: DType, device: BackendDev
     return make_view(shape, strides, 0, dtype, device, device.mod.empty(math.prod(shape), dtype))
 
 
-def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: Any) -> NDArray:
+def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: object) -> NDArray:
     """A new array for a result of these operands, in the memory order of the first one that has its
     shape: channels that are last in memory stay last, under a view that shows them second."""
     strides = strides_like(shape, *operands)
@@ -420,7 +423,7 @@ def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: Any
     return empty_strided(shape, strides, dtype, device)
 
 
-def strides_like(shape: Shape, *operands: Any) -> Shape | None:
+def strides_like(shape: Shape, *operands: object) -> Shape | None:
     """The strides of a result of these operands; None if it is row-major. For matrices only the
     first operand counts: a parameter keeps its order even if its gradient has another one."""
     if len(shape) < 2:
@@ -448,7 +451,7 @@ def full(shape: Shape, value: Scalar, dtype: DType, device: BackendDevice) -> ND
 
 
 def from_numpy(
-    array: np.ndarray[Any, Any], dtype: DType, device: BackendDevice, as_bits: bool = False
+    array: NumpyArray, dtype: DType, device: BackendDevice, as_bits: bool = False
 ) -> NDArray:
     """A copy of a NumPy array; `as_bits` when it already has the dtype's storage type."""
     if not as_bits and dtype is bfloat16:
@@ -468,7 +471,7 @@ def view_of(source: Any) -> NDArray:
     return make_view(shape, strides, 0, dtype_of(name), host(), handle)
 
 
-def from_device(a: NDArray) -> np.ndarray[Any, Any]:
+def from_device(a: NDArray) -> NumpyArray:
     """A NumPy copy in storage form (bfloat16 as bits)."""
     values = a.numpy()
     return numpy_kernels.narrow(values) if a.dtype is bfloat16 else values
@@ -481,7 +484,7 @@ def _functions() -> Any:
     return functions
 
 
-def _binary(name: str, a: Any, b: Any) -> NDArray:
+def _binary(name: str, a: NDArray | Scalar, b: NDArray | Scalar) -> NDArray:
     """An operator of two arrays of one shape, or an array and a number."""
     if isinstance(a, NDArray) and isinstance(b, NDArray) and a.shape != b.shape:
         raise ValueError(
@@ -496,7 +499,7 @@ def _unary(name: str, a: NDArray) -> NDArray:
     return found
 
 
-def as_scalar(value: Any, op: str) -> Scalar:
+def as_scalar(value: object, op: str) -> Scalar:
     """A Python scalar from a Python or NumPy scalar, or an array with one element."""
     if isinstance(value, (bool, int, float)):
         return value

@@ -5,7 +5,7 @@ All give arrays of the kind that tensors hold: NDArrays, or NumPy's own with NEE
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,13 +16,18 @@ from . import functions, layout, random
 from .array import NDArray, empty as _empty
 from .index import gather as select
 
+if TYPE_CHECKING:
+    from ..types import DTypeLike, NumpyArray, Sizes
 
-def array(a: Any, dtype: Any = "float32", device: BackendDevice | None = None) -> NDArray:
+
+def array(a: object, dtype: DTypeLike = "float32", device: BackendDevice | None = None) -> NDArray:
     """A copy of nested lists, a NumPy array or an NDArray."""
     return NDArray(a, device=device, dtype=dtype)
 
 
-def empty(shape: Any, dtype: Any = "float32", device: BackendDevice | None = None) -> Any:
+def empty(
+    shape: Sizes, dtype: DTypeLike = "float32", device: BackendDevice | None = None
+) -> NumpyArray | NDArray:
     """Memory whose elements are not set."""
     sizes = layout.check_sizes(layout.normalize_shape(shape, "empty"), "empty")
     if config.BACKEND == "np":
@@ -31,24 +36,26 @@ def empty(shape: Any, dtype: Any = "float32", device: BackendDevice | None = Non
 
 
 def full(
-    shape: Any, fill_value: Any, dtype: Any = "float32", device: BackendDevice | None = None
-) -> Any:
+    shape: Sizes, fill_value: Any, dtype: Any = "float32", device: BackendDevice | None = None
+) -> NumpyArray | NDArray:
     """Every element is fill_value."""
     sizes = layout.check_sizes(layout.normalize_shape(shape, "full"), "full")
     return functions.full(sizes, fill_value, dtype, device_named(device or default_device()))
 
 
-def _rand(device: BackendDevice, *shape: int, dtype: Any = "float32") -> Any:
+def _rand(device: BackendDevice, *shape: int, dtype: DTypeLike = "float32") -> Any:
     """Evenly distributed numbers in [0, 1)."""
     return random.default_generator().uniform(shape, dtype=dtype, device=device)
 
 
-def _randn(device: BackendDevice, *shape: int, dtype: Any = "float32") -> Any:
+def _randn(
+    device: BackendDevice, *shape: int, dtype: DTypeLike = "float32"
+) -> NumpyArray | NDArray:
     """Normally distributed numbers."""
     return random.default_generator().normal(shape, dtype=dtype, device=device)
 
 
-def _one_hot(device: BackendDevice, n: int, i: Any, dtype: Any = "float32") -> Any:
+def _one_hot(device: BackendDevice, n: int, i: object, dtype: DTypeLike = "float32") -> NDArray:
     """1 at the positions i and 0 elsewhere, on a new last axis of size n."""
     if config.BACKEND == "np":
         index: Any = np.asarray(i)
@@ -57,12 +64,16 @@ def _one_hot(device: BackendDevice, n: int, i: Any, dtype: Any = "float32") -> A
     return select.one_hot(index, n, dtype)
 
 
-def _empty_on(device: BackendDevice, shape: Any, dtype: Any = "float32") -> Any:
+def _empty_on(
+    device: BackendDevice, shape: Sizes, dtype: DTypeLike = "float32"
+) -> NumpyArray | NDArray:
     """Memory whose elements are not set."""
     return empty(shape, dtype, device)
 
 
-def _full_on(device: BackendDevice, shape: Any, fill_value: Any, dtype: Any = "float32") -> Any:
+def _full_on(
+    device: BackendDevice, shape: Sizes, fill_value: object, dtype: DTypeLike = "float32"
+) -> NumpyArray | NDArray:
     """Every element is fill_value."""
     return full(shape, fill_value, dtype, device)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -53,7 +53,7 @@ from .array import (
 from .index.errors import checked_by
 from .interop import numpy_mode
 from .interop.numpy_mode import array_function as array_function
-from .kernels.programs import run as run
+from .kernels.programs import run as run, run_all as run_all
 from .layout import Shape
 from .movement import (
     broadcast_to as broadcast_to,
@@ -67,6 +67,9 @@ from .movement import (
     same_device as same_device,
     squeeze as squeeze,
 )
+
+if TYPE_CHECKING:
+    from ..types import Axes, DTypeLike, NumpyArray
 
 # Elementwise ------------------------------------------------------------------------------------
 
@@ -151,7 +154,7 @@ def _as_exponent(b: NDArray | Scalar) -> NDArray | Scalar:
     return b
 
 
-def _negative_power(exponent: Any) -> ValueError:
+def _negative_power(exponent: object) -> ValueError:
     return ValueError(
         f"[power] integers have no negative integer powers, got exponent {exponent}; cast the base "
         "to a floating dtype."
@@ -226,7 +229,7 @@ def triangle(a: NDArray, k: int, upper: bool) -> NDArray:
 
 
 @array_function
-def cast(a: NDArray, dtype: Any) -> NDArray:
+def cast(a: NDArray, dtype: object) -> NDArray:
     """a as another dtype; a itself when it has it."""
     dtype = dtype_of(dtype)
     if a.dtype is dtype:
@@ -292,7 +295,11 @@ def update(name: str, a: NDArray, b: NDArray | Scalar) -> None:
 
 @array_function
 def reduce(
-    name: str, a: NDArray, axes: Any = None, keepdims: bool = False, dtype: Any = None
+    name: str,
+    a: NDArray,
+    axes: Axes = None,
+    keepdims: bool = False,
+    dtype: DTypeLike | None = None,
 ) -> NDArray:
     """A reduction of protocol.REDUCE over axes (None: all); totals may have another dtype."""
     if dtype is None and (result := _native.new_reduce(name, a, axes, keepdims)) is not None:
@@ -427,7 +434,9 @@ def nonzero(a: NDArray) -> NDArray:
 # Creation ---------------------------------------------------------------------------------------
 
 
-def full(shape: Shape, value: Scalar, dtype: Any, device: BackendDevice) -> Any:
+def full(
+    shape: Shape, value: Scalar, dtype: DTypeLike, device: BackendDevice
+) -> NumpyArray | NDArray:
     """A new array of one value, of the kind that tensors hold (NDArray, or numpy.ndarray)."""
     if config.BACKEND == "np":
         return numpy_mode.unwrap(_full(shape, value, dtype_of(dtype), cpu_numpy()))
@@ -435,7 +444,9 @@ def full(shape: Shape, value: Scalar, dtype: Any, device: BackendDevice) -> Any:
 
 
 @array_function
-def full_like(a: NDArray, value: Scalar, dtype: Any = None, shape: Shape | None = None) -> NDArray:
+def full_like(
+    a: NDArray, value: Scalar, dtype: DTypeLike | None = None, shape: Shape | None = None
+) -> NDArray:
     """A new array of one value with a's shape, order in memory, dtype and device, where nothing is
     said."""
     dtype = dtype_of(dtype or a.dtype)

@@ -8,7 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..types import Axes
 
 Shape = tuple[int, ...]
 
@@ -33,7 +36,7 @@ class Size(int):
         size.shape = shape
         return size
 
-    def __call__(self, dim: int | None = None) -> Any:
+    def __call__(self, dim: int | None = None) -> tuple[int, ...] | int:
         if dim is None:
             return self.shape
         return self.shape[normalize_axis(dim, len(self.shape), "size")]
@@ -122,12 +125,12 @@ def normalize_axis(axis: Any, ndim: int, op: str) -> int:
     return value + ndim if value < 0 else value
 
 
-def names_element(axis: Any, ndim: int) -> bool:
+def names_element(axis: object, ndim: int) -> bool:
     """Is this axis 0 or -1 of a 0-d array? Along it lies the one element, as in PyTorch."""
     return ndim == 0 and hasattr(axis, "__index__") and axis.__index__() in (0, -1)
 
 
-def normalize_axes(axes: Any, ndim: int, op: str) -> Shape:
+def normalize_axes(axes: Axes, ndim: int, op: str) -> Shape:
     """None (all), an int or a sequence of ints -> sorted distinct non-negative axes.
 
     Of a 0-d array, axis 0 gives no axes."""

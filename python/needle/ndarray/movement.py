@@ -7,7 +7,7 @@ Views wherever strides can show the result, copies otherwise. Operators call the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .. import _native
 from ..backend import BackendDevice
@@ -15,6 +15,9 @@ from ..dtype import promote
 from . import layout
 from .array import NDArray, Scalar, empty_in_order, make_view
 from .interop.numpy_mode import array_function
+
+if TYPE_CHECKING:
+    from ..types import Axes, Sizes
 
 
 def same_device(op: str, *arrays: NDArray) -> BackendDevice:
@@ -30,7 +33,7 @@ def same_device(op: str, *arrays: NDArray) -> BackendDevice:
 
 
 @array_function
-def reshape(a: NDArray, shape: Any) -> NDArray:
+def reshape(a: NDArray, shape: Sizes) -> NDArray:
     """Another shape: a view where the strides allow it, else a copy."""
     if (view := _native.view_reshaped(a, shape)) is not None:
         return view
@@ -78,7 +81,7 @@ def squeeze(a: NDArray, axes: Sequence[int]) -> NDArray:
 
 
 @array_function
-def flip(a: NDArray, axes: Any) -> NDArray:
+def flip(a: NDArray, axes: Axes) -> NDArray:
     """Reversed along axes, as a view."""
     flipped = layout.normalize_axes(axes, a.ndim, "flip")
     strides = tuple(-s if i in flipped else s for i, s in enumerate(a.strides))

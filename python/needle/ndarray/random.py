@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from . import functions
 from .array import NDArray, empty, from_numpy, full, make_view
 from .interop import numpy_mode
 from .layout import Shape, check_sizes
+
+if TYPE_CHECKING:
+    from ..types import DTypeLike, NumpyArray
 
 __all__ = ["Generator", "default_generator", "manual_seed", "get_rng_state", "set_rng_state"]
 
@@ -46,7 +49,7 @@ class RandomSource:
         shape: Shape,
         low: float = 0.0,
         high: float = 1.0,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
         device: BackendDevice | None = None,
     ) -> Any:
         """Numbers in [low, high)."""
@@ -57,15 +60,19 @@ class RandomSource:
         shape: Shape,
         mean: float = 0.0,
         std: float = 1.0,
-        dtype: Any = float32,
+        dtype: DTypeLike = float32,
         device: BackendDevice | None = None,
-    ) -> Any:
+    ) -> NumpyArray | NDArray:
         """Numbers from the normal distribution."""
         return _held(self._normal(shape, mean, std, _floating("randn", dtype), _device(device)))
 
     def bernoulli(
-        self, shape: Shape, p: float = 0.5, dtype: Any = bool_, device: BackendDevice | None = None
-    ) -> Any:
+        self,
+        shape: Shape,
+        p: float = 0.5,
+        dtype: DTypeLike = bool_,
+        device: BackendDevice | None = None,
+    ) -> NumpyArray | NDArray:
         """1 (True) with probability p, else 0."""
         if not 0 <= p <= 1:
             raise ValueError(f"[bernoulli] expected a probability from 0 to 1, got {p}.")
@@ -76,9 +83,9 @@ class RandomSource:
         low: int,
         high: int,
         shape: Shape,
-        dtype: Any = int64,
+        dtype: DTypeLike = int64,
         device: BackendDevice | None = None,
-    ) -> Any:
+    ) -> NumpyArray | NDArray:
         """Whole numbers in [low, high)."""
         if not low < high:
             raise ValueError(f"[integers] expected low < high, got {low} and {high}.")
@@ -86,7 +93,7 @@ class RandomSource:
             raise ValueError(f"[integers] expected a range of at most 2**53, got {high - low}.")
         return _held(self._integers(low, high, shape, dtype_of(dtype), _device(device)))
 
-    def permutation(self, n: int, device: BackendDevice | None = None) -> Any:
+    def permutation(self, n: int, device: BackendDevice | None = None) -> NumpyArray | NDArray:
         """0 .. n-1 in random order, int64."""
         return _held(self._permutation(n, _device(device)))
 
@@ -100,7 +107,7 @@ def _device(device: BackendDevice | None) -> BackendDevice:
     return cpu_numpy() if config.BACKEND == "np" else device_named(device or default_device())
 
 
-def _held(a: NDArray) -> Any:
+def _held(a: NDArray) -> NumpyArray | NDArray:
     """The array as tensors hold it."""
     return numpy_mode.unwrap(a) if config.BACKEND == "np" else a
 
@@ -111,7 +118,7 @@ def words_of(name: str, dtype: DType) -> int:
 
 
 def _from_host(
-    draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice
+    draw: Callable[[], object], shape: Shape, dtype: DType, device: BackendDevice
 ) -> NDArray:
     """An array of the numbers that draw() gives, now or (traced) whenever the program runs."""
     if (tracer := tracing.active()) is not None:
@@ -119,7 +126,7 @@ def _from_host(
     return from_numpy(np.asarray(draw()), dtype, device)
 
 
-def _floating(op: str, dtype: Any) -> DType:
+def _floating(op: str, dtype: DTypeLike) -> DType:
     found = dtype_of(dtype)
     if not found.is_floating:
         raise TypeError(f"[{op}] expected a floating dtype, got {found}; cast the result.")
@@ -134,7 +141,7 @@ class NumpyGenerator(RandomSource):
     ) -> NDArray:
         most = 1 - 2.0 ** -PRECISION[dtype]  # what lies above would be rounded to 1
 
-        def draw() -> Any:
+        def draw() -> NumpyArray:
             return np.minimum(np.random.rand(*shape), most) * (high - low) + low
 
         return _from_host(draw, shape, dtype, device)
@@ -296,7 +303,7 @@ def get_rng_state() -> dict[str, Any]:
     return _default.get_state()
 
 
-def set_rng_state(state: Mapping[str, Any]) -> None:
+def set_rng_state(state: Mapping[str, object]) -> None:
     """Continue from a state that get_rng_state gave, of NumPy's generator or of a Philox stream."""
     global _default
     if not isinstance(state, Mapping) or state.get("generator") != "numpy":
@@ -315,7 +322,7 @@ def set_rng_state(state: Mapping[str, Any]) -> None:
     _default = NumpyGenerator()
 
 
-def _words(value: Any) -> np.ndarray[Any, Any]:
+def _words(value: Any) -> NumpyArray:
     """a list of 624 whole numbers"""
     words = np.asarray(value, np.uint32)
     if words.shape != (624,):
@@ -324,7 +331,7 @@ def _words(value: Any) -> np.ndarray[Any, Any]:
 
 
 @contextmanager
-def replayed(state: tuple[Any, ...]) -> Iterator[None]:
+def replayed(state: tuple[object, ...]) -> Iterator[None]:
     """Draw again what was drawn after `snapshot` gave this state; then go on as before."""
     global _default
     before, present = snapshot(), _default

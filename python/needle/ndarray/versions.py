@@ -26,12 +26,12 @@ def _memory(data: Any) -> Any:
     return data._handle
 
 
-def memory_id(data: Any) -> int | None:
+def memory_id(data: object) -> int | None:
     """The same number for all arrays that share memory; None for tuples, and without data."""
     return None if data is None or isinstance(data, tuple) else id(_memory(data))
 
 
-def meets_any(memory: Any, others: Iterable[Any]) -> bool:
+def meets_any(memory: object, others: Iterable[Any]) -> bool:
     """Is memory one of these, or has it bytes in common with one? Different buffers have, if they
     are of one NumPy array."""
     span = _span(memory)
@@ -100,14 +100,14 @@ def _relatives(x: Any, memory: Any) -> tuple[list[Any], list[Any]]:
     return nodes, arrays
 
 
-def _references(values: list[Any]) -> list[int]:
+def _references(values: list[object]) -> list[int]:
     """How many references there are to each of different values, those of lists included."""
     listed = [*values, object()]  # the last one shows what counting adds
     counts = [sys.getrefcount(value) for value in listed]
     return [n - counts[-1] for n in counts[:-1]]
 
 
-def note(data: Any, moment: int) -> None:
+def note(data: object, moment: int) -> None:
     """Note that the memory of `data` was written at `moment`."""
     memory = _memory(data)
     key = id(memory)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..autograd import Tensor
 from ..init import full
 from . import functional as F
 from .module import Module, Parameter
+
+if TYPE_CHECKING:
+    from ..types import DeviceLike, DTypeLike
 
 __all__ = [
     "ReLU", "ReLU6", "Sigmoid", "LogSigmoid", "Tanh", "GELU", "SiLU", "Mish", "Softplus",
@@ -142,8 +145,8 @@ class PReLU(Module):
         self,
         num_parameters: int = 1,
         init: float = 0.25,
-        device: Any = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         if num_parameters < 1:
             raise ValueError(f"[PReLU] expected num_parameters >= 1, got {num_parameters}.")

@@ -22,7 +22,7 @@ class Modules(tuple[Any, ...]):
 
     names: tuple[str, ...]
 
-    def __new__(cls, items: Iterable[Any] = (), names: Iterable[str] | None = None) -> Self:
+    def __new__(cls, items: Iterable[object] = (), names: Iterable[str] | None = None) -> Self:
         self = super().__new__(cls, items)
         self.names = tuple(map(str, range(len(self))) if names is None else names)
         return self
@@ -49,7 +49,7 @@ class _Container(Module):
         values = [self._checked(name, value) for name, value in named.items()]
         super().__setattr__(self.held, Modules(values, named))
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _checked(self, name: str, value: object) -> Module | None:
         """A value that is to be held, if it can be."""
         if value is not None and not isinstance(value, Module):
             got = value.__name__ if isinstance(value, type) else type(value).__name__
@@ -59,7 +59,7 @@ class _Container(Module):
             )
         return value
 
-    def add_module(self, name: str, module: Any) -> None:
+    def add_module(self, name: str, module: object) -> None:
         """Add one at the end, under a name; a module of this name is replaced."""
         named = self._named()
         if name not in named:
@@ -107,10 +107,10 @@ class _Container(Module):
 class _Listed(_Container):
     """Modules by position; their names are 0, 1, ... unless they were given others."""
 
-    def _hold_all(self, values: Iterable[Any]) -> None:
+    def _hold_all(self, values: Iterable[object]) -> None:
         self._hold({str(i): value for i, value in enumerate(values)})
 
-    def _part(self, named: dict[str, Any]) -> Any:
+    def _part(self, named: dict[str, object]) -> Any:
         """A container of some of what this one holds."""
         kind: Any = next(c for c in type(self).__mro__ if c.__module__ == __name__)
         made = kind.__new__(kind)
@@ -145,7 +145,7 @@ class _Listed(_Container):
     def __contains__(self, value: object) -> bool:
         return any(each is value for each in self)  # == of parameters compares elements
 
-    def insert(self, index: int, value: Any) -> Self:
+    def insert(self, index: int, value: object) -> Self:
         """Add one before a position."""
         if [*self._named()] != [str(i) for i in range(len(self))]:
             raise ValueError(
@@ -157,7 +157,7 @@ class _Listed(_Container):
         self._hold_all(values)
         return self
 
-    def append(self, value: Any) -> Self:
+    def append(self, value: object) -> Self:
         """Add one at the end."""
         named, number = self._named(), len(self)
         while str(number) in named:
@@ -165,7 +165,7 @@ class _Listed(_Container):
         self._hold({**named, str(number): value})
         return self
 
-    def extend(self, values: Iterable[Any]) -> Self:
+    def extend(self, values: Iterable[object]) -> Self:
         """Add several at the end."""
         if not isinstance(values, Iterable):
             raise TypeError(
@@ -181,10 +181,10 @@ class _Listed(_Container):
         del self[index]
         return taken
 
-    def __iadd__(self, other: Iterable[Any]) -> Self:
+    def __iadd__(self, other: Iterable[object]) -> Self:
         return self.extend(other)
 
-    def __add__(self, other: Iterable[Any]) -> Any:
+    def __add__(self, other: Iterable[object]) -> Any:
         return self._part({str(i): value for i, value in enumerate([*self, *other])})
 
 
@@ -212,7 +212,7 @@ class Sequential(_Listed):
             )
         return value
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: object) -> Any:
         for module in self.modules:
             x = module(x)
         return x
@@ -226,7 +226,7 @@ class Sequential(_Listed):
 class ModuleList(_Listed):
     """A list of modules."""
 
-    def __init__(self, modules: Iterable[Any] | None = None):
+    def __init__(self, modules: Iterable[object] | None = None):
         self._hold(self._named())
         self.extend(() if modules is None else modules)
 
@@ -234,7 +234,7 @@ class ModuleList(_Listed):
 class ModuleDict(_Container, MutableMapping[str, Any]):
     """Modules by name, in the order in which they were given."""
 
-    def __init__(self, modules: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None):
+    def __init__(self, modules: Mapping[str, object] | Iterable[tuple[str, object]] | None = None):
         self._hold(self._named())
         if modules is not None and not isinstance(modules, Iterable):
             raise TypeError(
@@ -248,7 +248,7 @@ class ModuleDict(_Container, MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         return self._named()[name]
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         self.add_module(name, value)
 
     def __delitem__(self, name: str) -> None:
@@ -278,7 +278,7 @@ class ParameterDict(ModuleDict):
         return _parameter(value)
 
 
-def _parameter(value: Any) -> Any:
+def _parameter(value: object) -> Any:
     return Parameter(value) if type(value) is Tensor else value
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import init
 from ..autograd import Tensor
-from ..ops.network.conv import Sizes, conv, make_window, per_axis
+from ..ops.network.conv import conv, make_window, per_axis
 from . import functional as F
 from .module import KERNEL_IN_OUT, OUT_IN, Module, Parameter, layouts
+
+if TYPE_CHECKING:
+    from ..types import BackendDevice, Padding, Sizes
 
 __all__ = [
     "Conv", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
@@ -34,7 +37,7 @@ class Conv(Module):
         kernel_size: Any,
         stride: Any = 1,
         bias: bool = True,
-        device: Any = None,
+        device: object = None,
         dtype: Any = "float32",
     ):
         k = kernel_size[0] if isinstance(kernel_size, tuple) else kernel_size
@@ -84,12 +87,12 @@ class _ConvNd(Module):
         out_channels: int,
         kernel_size: Sizes,
         stride: Sizes = 1,
-        padding: Any = 0,
+        padding: Padding = 0,
         dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
+        device: object = None,
         dtype: Any = "float32",
     ):
         name, rank = type(self).__name__, self.rank
@@ -122,7 +125,7 @@ class _ConvNd(Module):
         shape = (channels[0], channels[1] // groups, *self.kernel_size)
         self._draw(shape, bias, device, dtype)
 
-    def _draw(self, shape: tuple[int, ...], bias: bool, device: Any, dtype: Any) -> None:
+    def _draw(self, shape: tuple[int, ...], bias: bool, device: object, dtype: Any) -> None:
         fan_in = math.prod(shape[1:])
         bound = 1 / math.sqrt(fan_in) if fan_in else 0
         options = {"low": -bound, "high": bound, "device": device, "dtype": dtype}
@@ -189,8 +192,8 @@ class _ConvTranspose(_ConvNd):
         bias: bool = True,
         dilation: Sizes = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = "float32",
+        device: BackendDevice | None = None,
+        dtype: object = "float32",
     ):
         name = type(self).__name__
         if isinstance(padding, str):

@@ -25,7 +25,7 @@ class Embedding(Module):
         num_embeddings: int,
         embedding_dim: int,
         device: Any = None,
-        dtype: Any = "float32",
+        dtype: object = "float32",
         *,
         padding_idx: int | None = None,
     ):

@@ -28,7 +28,7 @@ class Linear(Module):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
+        device: object = None,
         dtype: Any = "float32",
     ):
         self.in_features = in_features

@@ -110,7 +110,7 @@ class Module(Noted):
         finally:
             stack.pop()
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, Parameter) and name in type(self)._layouts:
             _take_layout(self, name, value)
         super().__setattr__(name, value)
@@ -289,7 +289,7 @@ class Module(Noted):
         """No gradients for the parameters here and below."""
         return self.requires_grad_(False)
 
-    def apply(self: M, function: Callable[[Module], Any]) -> M:
+    def apply(self: M, function: Callable[[Module], object]) -> M:
         """Call a function on every module, children first."""
         for child in self._children():
             child.apply(function)
@@ -345,15 +345,15 @@ class Module(Noted):
 
     # Hooks ----------------------------------------------------------------------------------
 
-    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_forward_hook(self, hook: Callable[..., object]) -> HookHandle:
         """hook(module, args, output) after forward; a result that is not None replaces output."""
         return self._add_hook("after", hook)
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_forward_pre_hook(self, hook: Callable[..., object]) -> HookHandle:
         """hook(module, args) before forward; a result that is not None replaces the arguments."""
         return self._add_hook("before", hook)
 
-    def _add_hook(self, when: str, hook: Callable[..., Any]) -> HookHandle:
+    def _add_hook(self, when: str, hook: Callable[..., object]) -> HookHandle:
         key = (when, object())
         self._hooks = {**(self._hooks or {}), key: hook}
 
@@ -390,7 +390,7 @@ def _take_layout(module: Module, name: str, parameter: Parameter) -> None:
     parameter.layout = expected
 
 
-def check_name(module: Module, name: str, kind: type | None = None, value: Any = None) -> None:
+def check_name(module: Module, name: str, kind: type | None = None, value: object = None) -> None:
     """Raise if a part of a module, which is of this kind or None, cannot have this name."""
     kind = Module if kind is None else kind
     owner = type(module).__name__
@@ -405,7 +405,7 @@ def check_name(module: Module, name: str, kind: type | None = None, value: Any =
         )
 
 
-def named_leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def named_leaves(name: str, value: object) -> Iterator[tuple[str, Any]]:
     """Tensors and modules in an attribute, through lists, tuples and dicts."""
     if isinstance(value, (Tensor, Module)):
         yield name, value
@@ -429,7 +429,7 @@ def _at(module: Module, path: str) -> Module | None:
     return None
 
 
-def _hint(module: Module, state: Mapping[str, Any], layout: str) -> str:
+def _hint(module: Module, state: Mapping[str, object], layout: str) -> str:
     """That the other layout would have matched, if it would."""
     other = "torch" if layout == "needle" else "needle"
     fits = not compare({e.name: e for e in module._state_entries(other)}, state)
@@ -450,7 +450,7 @@ def _call_with_hooks(module: Module, hooks: Hooks, args: tuple[Any, ...], kwargs
     return output
 
 
-def _name_module(error: Exception, stack: list[Module], args: tuple[Any, ...]) -> None:
+def _name_module(error: Exception, stack: list[Module], args: tuple[object, ...]) -> None:
     """Add the path of the innermost module to an error, once."""
     if getattr(error, "in_module", None) is not None:
         return

@@ -6,13 +6,16 @@ N = batch, C = channels (or features). Constructors draw no random numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import init
 from ..autograd import Tensor
 from . import functional as F
 from .functional.norm import values_per_channel
 from .module import Module, Parameter
+
+if TYPE_CHECKING:
+    from ..types import BackendDevice, DeviceLike, DTypeLike
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d",
@@ -21,7 +24,7 @@ __all__ = [
 
 
 def _ones_and_zeros(
-    shape: Sequence[int], weight: bool, bias: bool, device: Any, dtype: Any
+    shape: Sequence[int], weight: bool, bias: bool, device: object, dtype: Any
 ) -> tuple[Parameter | None, Parameter | None]:
     options = {"device": device, "dtype": dtype}
     return (
@@ -43,8 +46,8 @@ class _ChannelNorm(Module):
         momentum: float | None,
         affine: bool,
         track_running_stats: bool,
-        device: Any,
-        dtype: Any,
+        device: BackendDevice,
+        dtype: DTypeLike,
     ):
         self.dim = dim
         self.eps = eps
@@ -201,8 +204,8 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device: Any = None,
-        dtype: Any = "float32",
+        device: BackendDevice | None = None,
+        dtype: object = "float32",
     ):
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(
@@ -230,8 +233,8 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = "float32",
+        device: BackendDevice | None = None,
+        dtype: object = "float32",
     ):
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
         self.normalized_shape = tuple(shape)
@@ -250,7 +253,13 @@ class LayerNorm(Module):
 class LayerNorm1d(Module):
     """The course's: each row of (B, C) normalised over its features."""
 
-    def __init__(self, dim: int, eps: float = 1e-5, device: Any = None, dtype: Any = "float32"):
+    def __init__(
+        self,
+        dim: int,
+        eps: float = 1e-5,
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
+    ):
         self.dim = dim
         self.eps = eps
         self.weight, self.bias = _ones_and_zeros((dim,), True, True, device, dtype)
@@ -274,8 +283,8 @@ class RMSNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
         self.normalized_shape = tuple(shape)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import ops
 from ..autograd import Tensor
-from ..ops.network.conv import Sizes
 from . import functional as F
 from .module import Module
+
+if TYPE_CHECKING:
+    from ..types import Sizes
 
 __all__ = [
     "MaxPool1d", "MaxPool2d", "MaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
@@ -57,21 +59,21 @@ class _MaxPool(_Pool):
 class MaxPool1d(_MaxPool):
     """The largest of each window of (N, C, L)."""
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor] | Tensor:
         return F.max_pool1d(x, **self.arguments())
 
 
 class MaxPool2d(_MaxPool):
     """The largest of each window of (N, C, H, W)."""
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor] | Tensor:
         return F.max_pool2d(x, **self.arguments())
 
 
 class MaxPool3d(_MaxPool):
     """The largest of each window of (N, C, D, H, W)."""
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor] | Tensor:
         return F.max_pool3d(x, **self.arguments())
 
 
@@ -139,7 +141,7 @@ class AdaptiveAvgPool1d(_Pool):
 
     options = ("output_size",)
 
-    def __init__(self, output_size: Any):
+    def __init__(self, output_size: Sizes):
         self.output_size = output_size
 
     def forward(self, x: Tensor) -> Tensor:
@@ -158,7 +160,7 @@ class AdaptiveMaxPool1d(_Pool):
 
     options = ("output_size", "return_indices")
 
-    def __init__(self, output_size: Any, return_indices: bool = False):
+    def __init__(self, output_size: Sizes, return_indices: bool = False):
         self.output_size = output_size
         self.return_indices = return_indices
 
@@ -197,8 +199,8 @@ class Upsample(_Pool):
 
     def __init__(
         self,
-        size: Any = None,
-        scale_factor: Any = None,
+        size: Sizes | None = None,
+        scale_factor: object = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,

@@ -7,7 +7,7 @@ half in bfloat16, a quarter in int8. Activations, sums and biases stay float32.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import init
 from ..autograd import Tensor, no_grad
@@ -16,6 +16,9 @@ from ..ops import clip, isfinite, where
 from .container import Modules
 from .linear import Linear
 from .module import Module, Parameter
+
+if TYPE_CHECKING:
+    from ..types import DeviceLike, DTypeLike
 
 __all__ = ["QuantizedLinear", "quantize"]
 
@@ -37,8 +40,8 @@ class QuantizedLinear(Module):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = "int8",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "int8",
     ):
         dtype = dtype_of(dtype)
         if dtype not in DTYPES:
@@ -51,13 +54,13 @@ class QuantizedLinear(Module):
         self.bias = Parameter(init.zeros(*row, device=device)) if bias else None
 
     @classmethod
-    def from_linear(cls, linear: Linear, dtype: Any = "int8") -> QuantizedLinear:
+    def from_linear(cls, linear: Linear, dtype: DTypeLike = "int8") -> QuantizedLinear:
         """A layer that computes what `linear` does, to rounding; it shares the bias."""
         return cls.from_weight(linear.weight, linear.bias, dtype)
 
     @classmethod
     def from_weight(
-        cls, weight: Tensor, bias: Parameter | None = None, dtype: Any = "int8"
+        cls, weight: Tensor, bias: Parameter | None = None, dtype: DTypeLike = "int8"
     ) -> QuantizedLinear:
         """The layer x -> x weight + bias, for a weight (in, out)."""
         inner, outer = weight.shape

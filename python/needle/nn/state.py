@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import init
 from ..autograd import Tensor, replace_data
 from ..dtype import dtype_of
 from ..ndarray import functions as F
+
+if TYPE_CHECKING:
+    from ..ndarray.array import NDArray
 
 __all__ = ["LoadReport"]
 
@@ -71,7 +74,7 @@ class LoadReport:
 # Comparing ---------------------------------------------------------------------------------------
 
 
-def check_numbers(own: dict[str, StateEntry], state: Mapping[str, Any]) -> None:
+def check_numbers(own: dict[str, StateEntry], state: Mapping[str, object]) -> None:
     """Raise if an entry is not an array of real numbers, before any tensor is changed."""
     for name in own:
         if name not in state:
@@ -84,7 +87,7 @@ def check_numbers(own: dict[str, StateEntry], state: Mapping[str, Any]) -> None:
             )
 
 
-def compare(own: dict[str, StateEntry], state: Mapping[str, Any]) -> LoadReport:
+def compare(own: dict[str, StateEntry], state: Mapping[str, object]) -> LoadReport:
     """What a state lacks, what the model does not have, and what has another shape, or floats
     where the model has integers: rounding floats does not give quantized weights."""
     given = {id(entry.tensor) for name, entry in own.items() if name in state}
@@ -105,7 +108,7 @@ def compare(own: dict[str, StateEntry], state: Mapping[str, Any]) -> LoadReport:
     )
 
 
-def _difference(shape: tuple[int, ...], dtype: Any, given: Any) -> tuple[Any, Any] | None:
+def _difference(shape: tuple[int, ...], dtype: object, given: Any) -> tuple[Any, Any] | None:
     """Expected and given shapes, or dtypes, if the given tensor cannot take the place."""
     if tuple(given.shape) != shape:
         return shape, tuple(given.shape)
@@ -116,11 +119,11 @@ def _difference(shape: tuple[int, ...], dtype: Any, given: Any) -> tuple[Any, An
 # Loading -----------------------------------------------------------------------------------------
 
 
-def is_torch(value: Any) -> bool:
+def is_torch(value: object) -> bool:
     return type(value).__module__.partition(".")[0] == "torch"
 
 
-def as_tensor(value: Any, dtype: Any) -> Tensor:
+def as_tensor(value: Any, dtype: object) -> Tensor:
     """An array, or a tensor of either library."""
     if isinstance(value, Tensor):
         return value.detach()
@@ -129,14 +132,14 @@ def as_tensor(value: Any, dtype: Any) -> Tensor:
     return Tensor(value, dtype=dtype, requires_grad=False)
 
 
-def copied_like(data: Any, former: Any) -> Any:
+def copied_like(data: Any, former: Any) -> NDArray:
     """A copy of data in the memory order of the former data."""
     copy = F.full_like(former, 0, shape=data.shape)
     F.assign(copy, data)
     return copy
 
 
-def give_data(tensor: Tensor, data: Any) -> None:
+def give_data(tensor: Tensor, data: object) -> None:
     """Replace a tensor's data by data of any dtype and device. Gradients of what was computed from
     the former data are refused."""
     if data is not tensor.cached_data:

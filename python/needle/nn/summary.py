@@ -156,10 +156,10 @@ class _LayerObserver(Observer):
             layer.flops += count(out.shape, *(x.shape for x in inputs if isinstance(x, Tensor)))
         layer.activation_bytes += _new_bytes(op, inputs, result)
 
-    def before(self, module: Module, args: Any) -> None:
+    def before(self, module: Module, args: object) -> None:
         self.running.append(self.layers[id(module)])
 
-    def after(self, module: Module, args: Any, output: Any) -> None:
+    def after(self, module: Module, args: object, output: object) -> None:
         layer = self.running.pop()
         layer.output_shapes = [x.shape for x in _tensors(output)]
 
@@ -173,11 +173,11 @@ def _new_bytes(op: Op, inputs: Sequence[Value], result: Value) -> int:
     return sum(_bytes(a) for a in made if id(getattr(a, "_handle", a)) not in taken)
 
 
-def _bytes(x: Any) -> int:
+def _bytes(x: Tensor) -> int:
     return int(math.prod(x.shape)) * dtype_of(x.dtype).itemsize
 
 
-def _tensors(output: Any) -> Iterator[Tensor]:
+def _tensors(output: object) -> Iterator[Tensor]:
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, (tuple, list)):

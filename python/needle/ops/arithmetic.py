@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from .. import autograd
 from ..autograd import Tensor
@@ -15,7 +15,10 @@ from ..tile.program import Symbol, program
 from .common import FlatOp, Scalar, Ufunc, check_tensor, is_scalar, report_as, zeros_like
 from .compare import equal, greater_equal, isfinite, logical_and, logical_not, where
 from .elementwise import Elementwise, WithScalar, astype, of_two, pair, ufunc
-from .fused import FusedOp, FusedTupleOp, run_composite
+from .fused import FusedOp, FusedTupleOp, run_composites
+
+if TYPE_CHECKING:
+    from ..types import NDArray, TensorLike
 
 __all__ = [
     "EWiseAdd", "AddScalar", "add_scalar", "add", "Negate", "negate", "subtract", "EWiseMul",
@@ -40,7 +43,7 @@ class AddScalar(WithScalar):
 
     kernel = "add"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad
 
 
@@ -68,7 +71,7 @@ class Negate(Elementwise):
     kernel = "negative"
     linear = True
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return -out_grad
 
 
@@ -125,7 +128,7 @@ def _widened(b: Tensor, dtype: DType) -> Tensor:
     return b if dtype_of(b.dtype).is_floating else astype(b, dtype)
 
 
-def _has_negative(x: Any, scalar: Scalar) -> bool:
+def _has_negative(x: TensorLike, scalar: Scalar) -> bool:
     """Is -s a value of x's dtype? (If not, wrapping negation of a tensor gives the right sum.)"""
     return not isinstance(x, Tensor) or F.fits(dtype_of(x.dtype), -scalar)
 
@@ -146,7 +149,7 @@ class MulScalar(WithScalar):
     kernel = "multiply"
     linear = True
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * self.scalar
 
 
@@ -201,7 +204,7 @@ class DivScalar(WithScalar):
     kernel = "divide"
     linear = True
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad / self.scalar
 
 
@@ -210,10 +213,10 @@ class ScalarDiv(WithScalar):
 
     kernel = "divide"
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.binary(self.kernel, self.scalar, a)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return _by_divisor(out_grad, node, node.inputs[0])
 
 
@@ -266,12 +269,12 @@ class PowerScalar(WithScalar):
 
     kernel = "power"
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> Any:
         is_wide = dtype_of(a.dtype) in (float32, float64)  # halves would be rounded twice
         short = SHORT_POWERS.get(self.scalar) if is_wide else None
         return super().compute(a) if short is None else short(a)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         (x,) = node.inputs
         if self.scalar == 0:
             return zeros_like(x)
@@ -286,10 +289,10 @@ class ScalarPower(WithScalar):
 
     kernel = "power"
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.binary(self.kernel, self.scalar, a)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         (x,) = node.inputs
         if self.scalar == 0:
             return where(greater_equal(x, 0), 0, out_grad * node * -math.inf)
@@ -319,7 +322,7 @@ class Atan2(Elementwise):
 
     kernel = "atan2"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> tuple[Tensor, ...]:
         y, x = node.inputs
         wide = (astype(v, node.dtype) for v in (y, x))
         return Atan2Gradient()(out_grad, *wide).tuple()
@@ -340,14 +343,14 @@ def atan2_gradient(g: Symbol, y: Symbol, x: Symbol) -> tuple[Symbol, ...]:
 class Atan2Gradient(FusedTupleOp):
     """(dy, dx) of `Atan2`: g x / (x² + y²) and -g y / (x² + y²)"""
 
-    def compute(self, g: Any, y: Any, x: Any) -> Any:
-        return F.run(atan2_gradient, g, y, x)
+    def compute(self, g: NDArray, y: NDArray, x: NDArray) -> tuple[NDArray, ...]:
+        return F.run_all(atan2_gradient, g, y, x)
 
-    def definition(self, *inputs: Any) -> Any:
-        return run_composite(atan2_gradient, *inputs)
+    def definition(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return run_composites(atan2_gradient, *inputs)
 
 
-def atan2(y: Any, x: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+def atan2(y: TensorLike, x: TensorLike, **numpy: Unpack[Ufunc]) -> Tensor:
     """The angle in [-π, π] between the x axis and the direction to the point (x, y)."""
     if numpy:
         return ufunc(atan2, numpy, y, x)

@@ -6,7 +6,7 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
 
 import numpy as np
 
@@ -17,17 +17,20 @@ from ..ndarray import functions as F, layout
 from ..ndarray.array import NDArray, as_scalar, from_numpy
 from ..ndarray.index.errors import rewrite_index_error
 
+if TYPE_CHECKING:
+    from ..types import Axes
+
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def is_scalar(x: Any) -> bool:
+def is_scalar(x: object) -> bool:
     """A Python or NumPy number (weak: it takes the dtype of the tensor beside it)."""
     return isinstance(x, (float, int, np.generic))  # a bool is an int
 
 
-def constant(x: Any, like: Tensor, op: str = "constant") -> Tensor:
+def constant(x: object, like: Tensor, op: str = "constant") -> Tensor:
     """x as a tensor without gradient on like's device; a number becomes 0-d of like's dtype."""
     if isinstance(x, Tensor):
         return x
@@ -46,7 +49,7 @@ def constant(x: Any, like: Tensor, op: str = "constant") -> Tensor:
     raise TypeError(f"[{op}] expected a Tensor, an array or a number, got {type(x).__name__}.")
 
 
-def check_tensor(op: str, x: Any) -> Tensor:
+def check_tensor(op: str, x: object) -> Tensor:
     """x itself if it is a Tensor; arrays and numbers are not taken for one silently."""
     if isinstance(x, Tensor):
         return x
@@ -55,7 +58,7 @@ def check_tensor(op: str, x: Any) -> Tensor:
     )
 
 
-def check_tensors(op: str, args: Any) -> list[Tensor]:
+def check_tensors(op: str, args: object) -> list[Tensor]:
     """A list or tuple of at least one Tensor, as a list."""
     if isinstance(args, Tensor) or not isinstance(args, Sequence):
         raise TypeError(f"[{op}] expected a list or tuple of tensors, got {type(args).__name__}.")
@@ -123,7 +126,7 @@ def zeros_like(x: Tensor) -> Tensor:
     return Tensor.make_const(F.full_like(x.cached_data, 0))
 
 
-def one_of(op: str, axes: Any = None, axis: Any = None, dim: Any = None) -> Any:
+def one_of(op: str, axes: Axes = None, axis: Axes = None, dim: Axes = None) -> Any:
     """`axes`, `axis` and `dim` mean the same: the one that was given, or None."""
     if axis is not None or dim is not None:
         given = [a for a in (axes, axis, dim) if a is not None]
@@ -140,26 +143,26 @@ def one_of(op: str, axes: Any = None, axis: Any = None, dim: Any = None) -> Any:
     return tuple(axes) if isinstance(axes, Iterable) else axes
 
 
-def along(op: str, x: Tensor, axis: Any) -> tuple[Tensor, int]:
+def along(op: str, x: Tensor, axis: Axes) -> tuple[Tensor, int]:
     """x and a valid axis of it; a 0-d tensor is looked at as one element along axis 0."""
     if layout.names_element(axis, check_tensor(op, x).ndim):
         return x.reshape((1,)), 0
     return x, layout.normalize_axis(axis, x.ndim, op)
 
 
-def flat_or_along(op: str, x: Tensor, axis: Any) -> tuple[Tensor, int]:
+def flat_or_along(op: str, x: Tensor, axis: Axes) -> tuple[Tensor, int]:
     """The same, and for axis None the only axis of flat x."""
     if axis is None:
         return check_tensor(op, x).reshape((x.size,)), 0
     return along(op, x, axis)
 
 
-def shaped(result: Tensor, x: Tensor, axis: Any) -> Tensor:
+def shaped(result: Tensor, x: Tensor, axis: Axes) -> Tensor:
     """A result along an axis of x: 0-d if x is 0-d and the axis was named."""
     return result.reshape(()) if x.ndim == 0 and axis is not None and result.size else result
 
 
-def axis_or_dim(op: str, axis: Any, dim: Any, default: Any) -> Any:
+def axis_or_dim(op: str, axis: Axes, dim: Axes, default: object) -> Any:
     """The same where `axis` has a default that is not None: an axis beside a dim is an error."""
     if dim is None:
         return axis
@@ -204,7 +207,7 @@ class Creation(TypedDict, total=False):
 
 
 def numpy_options(
-    op: str, options: Mapping[str, Any], *taken: str, **defaults: Any
+    op: str, options: Mapping[str, object], *taken: str, **defaults: object
 ) -> dict[str, Any]:
     """Those of the given keywords that a function takes; all others must ask for nothing: have
     NumPy's default, which is in `defaults` where a function's own is not the usual one."""
@@ -221,13 +224,13 @@ def numpy_options(
     return {name: value for name, value in options.items() if name in taken}
 
 
-def no_out(op: str, out: Any) -> None:
+def no_out(op: str, out: object) -> None:
     """NumPy's `out` of a function: only None is taken."""
     if out is not None:
         numpy_options(op, {"out": out})
 
 
-def flag(op: str, name: str, value: Any) -> bool:
+def flag(op: str, name: str, value: object) -> bool:
     """True or False; a dtype or an axis in its place is a mistake, not the truth."""
     if value is True or value is False:
         return bool(value)
@@ -245,7 +248,7 @@ def kept(op: str, keepdims: Any, keepdim: Any) -> bool:
     return flag(op, "keepdim", keepdim)
 
 
-def either(op: str, default: Any = ..., **named: Any) -> Any:
+def either(op: str, default: object = ..., **named: object) -> Any:
     """One argument that goes by several names: what was given, or the default if there is one."""
     found = {name: value for name, value in named.items() if value is not None}
     if len(found) > 1 or (not found and default is ...):
@@ -260,10 +263,10 @@ class Alias(TensorOp):
     linear = True
     elementwise = True
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return a
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad
 
 

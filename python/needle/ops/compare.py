@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, overload
 
 from ..autograd import Tensor, TensorOp
 from ..dtype import dtype_of
@@ -22,6 +22,9 @@ from .common import (
 )
 from .elementwise import Elementwise, OfOne, OfTwo, astype, of_two, pair, ufunc
 from .fused import FusedOp
+
+if TYPE_CHECKING:
+    from ..types import NDArray, TensorLike
 
 __all__ = [
     "Predicate", "PredicateScalar", "equal", "not_equal", "less", "less_equal", "greater",
@@ -51,7 +54,7 @@ class PredicateScalar(Predicate):
         self.scalar = scalar
         self.swapped = swapped
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         operands = (self.scalar, a) if self.swapped else (a, self.scalar)
         return F.binary(self.kernel, *operands)
 
@@ -171,7 +174,7 @@ class Where(TensorOp):
 
     elementwise = True
 
-    def compute(self, cond: Any, a: Any, b: Any) -> Any:
+    def compute(self, cond: NDArray, a: NDArray, b: NDArray) -> NDArray:
         return F.where(cond, a, b)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -180,7 +183,7 @@ class Where(TensorOp):
         return None, by_a, where(cond, 0, out_grad) if b.requires_grad else None
 
 
-def check_mask(op: str, mask: Any) -> None:
+def check_mask(op: str, mask: object) -> None:
     """Raise if it is a bool of Python's."""
     if isinstance(mask, bool):
         raise TypeError(
@@ -190,9 +193,9 @@ def check_mask(op: str, mask: Any) -> None:
 
 
 @overload
-def where(cond: Any, a: Any, b: Any) -> Tensor: ...
+def where(cond: object, a: object, b: object) -> Tensor: ...
 @overload
-def where(cond: Any) -> tuple[Tensor, ...]: ...
+def where(cond: object) -> tuple[Tensor, ...]: ...
 def where(cond: Any, a: Any = None, b: Any = None) -> Any:
     """a where cond is true, else b; all three broadcast. Without them, where cond is true:
     one tensor of positions per axis."""
@@ -245,7 +248,7 @@ class Clip(TensorOp):
             a = F.binary("maximum", a, self.low)
         return a if self.high is None else F.binary("minimum", a, self.high)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         (x,) = node.inputs
         gradient = out_grad
         if self.low is not None:
@@ -265,7 +268,7 @@ class ClipBetween(TensorOp):
         self.has_low = has_low
         self.has_high = has_high
 
-    def compute(self, x: Any, *bounds: Any) -> Any:
+    def compute(self, x: NDArray, *bounds: NDArray) -> NDArray:
         if self.has_low:
             x = F.binary("maximum", x, bounds[0])
         return F.binary("minimum", x, bounds[-1]) if self.has_high else x
@@ -317,5 +320,5 @@ def clip(
     return ClipBetween(min is not None, max is not None)(x, *bounds)
 
 
-def _is_bound(x: Any) -> bool:
+def _is_bound(x: TensorLike) -> bool:
     return x is None or is_scalar(x)

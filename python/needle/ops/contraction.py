@@ -28,18 +28,18 @@ class Term(NamedTuple):
     tensor: Any
     labels: Labels
 
-    def size(self, label: Any) -> int:
+    def size(self, label: object) -> int:
         size: int = self.tensor.shape[self.labels.index(label)]
         return size
 
-    def sum(self, labels: Sequence[Any]) -> Term:
+    def sum(self, labels: Sequence[object]) -> Term:
         """Without these labels: summed over."""
         if not labels:
             return self
         axes = tuple(self.labels.index(i) for i in labels)
         return Term(self.tensor.sum(axes), tuple(i for i in self.labels if i not in labels))
 
-    def arrange(self, labels: Sequence[Any]) -> Any:
+    def arrange(self, labels: Sequence[object]) -> Any:
         """The tensor with its axes in this order."""
         order = tuple(self.labels.index(i) for i in labels)
         return self.tensor if order == tuple(range(len(order))) else self.tensor.permute(order)
@@ -173,7 +173,7 @@ def _check_sizes(
 # Contraction ------------------------------------------------------------------------------------
 
 
-def _distinct(x: Any, labels: Labels) -> Term:
+def _distinct(x: Tensor, labels: Labels) -> Term:
     """Repeated labels become the diagonal of their axes."""
     while len(set(labels)) < len(labels):
         repeated = next(i for i in labels if labels.count(i) > 1)
@@ -201,7 +201,7 @@ def _cheapest_pair(terms: Sequence[Term], output: Labels) -> tuple[int, int]:
     return min(itertools.combinations(range(len(terms)), 2), key=growth)
 
 
-def _contract(a: Term, b: Term, kept: set[Any]) -> Term:
+def _contract(a: Term, b: Term, kept: set[object]) -> Term:
     """The product of two, summed over the labels that nobody else needs."""
     a, b = _sum_alone(a, b, kept), _sum_alone(b, a, kept)
     batch = [i for i in a.labels if i in b.labels and i in kept]
@@ -222,7 +222,7 @@ def _contract(a: Term, b: Term, kept: set[Any]) -> Term:
     return Term(result, (*batch, *rows, *columns))
 
 
-def _sum_alone(a: Term, b: Term, kept: set[Any]) -> Term:
+def _sum_alone(a: Term, b: Term, kept: set[object]) -> Term:
     """Sum what the partner has not, or only with size 1, and what nobody else needs."""
     gone = [i for i in a.labels if i not in kept and i not in b.labels]
     a = a.sum(gone)

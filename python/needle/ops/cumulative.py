@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F
@@ -11,17 +11,20 @@ from .elementwise import astype
 from .shape.movement import flip
 from .shape.pad import Pad, piece
 
+if TYPE_CHECKING:
+    from ..types import Axes, DTypeLike, NDArray
+
 __all__ = ["CumSum", "cumsum", "CumProd", "cumprod"]
 
 
-def padded(x: Tensor, axis: int, widths: tuple[int, int], fill: Scalar) -> Any:
+def padded(x: Tensor, axis: int, widths: tuple[int, int], fill: Scalar) -> Tensor:
     """x with so many places before and behind, along an axis."""
     around = [(0, 0)] * x.ndim
     around[axis] = widths
     return Pad(tuple(around), fill)(x)
 
 
-def shifted(x: Tensor, axis: int, fill: Scalar) -> Any:
+def shifted(x: Tensor, axis: int, fill: Scalar) -> Tensor:
     """x moved by a place, to higher positions; `fill` moves in."""
     return padded(piece(x, axis, 0, x.shape[axis] - 1), axis, (1, 0), fill)
 
@@ -34,15 +37,15 @@ class CumSum(TensorOp):
     def __init__(self, axis: int):
         self.axis = axis
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.scan("cumsum", a, self.axis)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         backwards = cumsum(flip(out_grad, self.axis), self.axis)
         return flip(backwards, self.axis)
 
 
-def _scan(op: type[CumSum | CumProd], name: str, a: Tensor, axis: Any, dtype: Any) -> Tensor:
+def _scan(op: type[CumSum | CumProd], name: str, a: Tensor, axis: Axes, dtype: DTypeLike) -> Tensor:
     x, along = flat_or_along(name, a, axis)
     if dtype is None:
         return shaped(op(along)(x), a, axis)
@@ -68,10 +71,10 @@ class CumProd(TensorOp):
     def __init__(self, axis: int):
         self.axis = axis
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.scan("cumprod", a, self.axis)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         x: Any = node.inputs[0]
         axis, n = self.axis, x.shape[self.axis]
         if x.size == 0:

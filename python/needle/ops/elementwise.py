@@ -8,7 +8,7 @@ Inputs broadcast; autograd sums and casts a gradient back to its input.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..autograd import Tensor, TensorOp
 from ..dtype import DType, bool_, dtype_of
 from ..ndarray import functions as F
 from .common import Scalar, Ufunc, check_tensor, constant, flag, is_scalar, named, numpy_options
+
+if TYPE_CHECKING:
+    from ..types import DTypeLike, NDArray
 
 __all__ = ["Elementwise", "WithScalar", "Cast", "astype"]
 
@@ -36,7 +39,7 @@ class WithScalar(Elementwise):
     def __init__(self, scalar: Scalar):
         self.scalar = scalar
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.binary(self.kernel, a, self.scalar)
 
 
@@ -46,15 +49,15 @@ class Cast(TensorOp):
     elementwise = True
     linear = True
 
-    def __init__(self, dtype: Any):
+    def __init__(self, dtype: DTypeLike):
         self.dtype = dtype_of(dtype)
         if not self.dtype.is_floating:
             self.differentiable = False  # type: ignore[misc]
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.cast(a, self.dtype)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad.astype(node.inputs[0].dtype)
 
 
@@ -68,7 +71,7 @@ class Casting(TypedDict, total=False):
     subok: Literal[True]
 
 
-def astype(x: Tensor, dtype: Any, **numpy: Unpack[Casting]) -> Tensor:
+def astype(x: Tensor, dtype: object, **numpy: Unpack[Casting]) -> Tensor:
     """x with another dtype; x itself when it has it, or a copy if `copy` is True."""
     check_tensor("astype", x)
     dtype = dtype_of(dtype)
@@ -80,7 +83,7 @@ def astype(x: Tensor, dtype: Any, **numpy: Unpack[Casting]) -> Tensor:
     return x if x.dtype == dtype else Cast(dtype)(x)
 
 
-def pair(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
+def pair(op: str, a: object, b: object) -> tuple[Tensor, Tensor]:
     """Both as tensors; at least one must be one already."""
     if isinstance(a, Tensor):
         return a, b if isinstance(b, Tensor) else constant(b, a, op)
@@ -107,7 +110,7 @@ class OfTwo(Protocol):
 
     __name__: str
 
-    def __call__(self, a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor: ...
+    def __call__(self, a: object, b: object, **numpy: Unpack[Ufunc]) -> Tensor: ...
 
 
 def of_one(op: type[TensorOp], doc: str) -> OfOne:

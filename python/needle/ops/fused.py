@@ -60,10 +60,10 @@ class FusedTupleOp(_ByDefinition, TensorTupleOp):
 # A program in operators --------------------------------------------------------------------------
 
 
-def run_composite(program: Program, *tensors: Tensor, axes: tuple[int, ...] = ()) -> Any:
-    """What `F.run` computes, as operators on tensors: one tensor, or a tuple."""
-    values: list[Any] = []
-    results: dict[int, Any] = {}
+def run_composite(program: Program, *tensors: Tensor, axes: tuple[int, ...] = ()) -> Tensor:
+    """What `F.run` computes, as operators on tensors."""
+    values: list[Tensor] = []
+    results: dict[int, Tensor] = {}
     ndim = max((x.ndim for x in tensors), default=0)
     for i in program.instructions:
         if i.name == "load":
@@ -74,7 +74,10 @@ def run_composite(program: Program, *tensors: Tensor, axes: tuple[int, ...] = ()
             args = [values[a] for a in i.args]
             values.append(_evaluate(i, args, tensors, axes, ndim))
     found = tuple(results[place] for place in sorted(results))
-    return found[0] if len(found) == 1 else found
+    return found[0] if len(found) == 1 else found  # type: ignore[return-value]
+
+
+run_composites: Callable[..., tuple[Tensor, ...]] = run_composite  # type: ignore[assignment]
 
 
 def _evaluate(
@@ -102,7 +105,7 @@ def _size(x: Tensor, axis: int, ndim: int) -> int:
     return x.shape[place] if place >= 0 else 1
 
 
-def _add_at(x: Any, index: Any, amount: Any, axis: int) -> Any:
+def _add_at(x: Tensor, index: object, amount: object, axis: int) -> Any:
     """x with `amount` added at a position of each row, if it is in the row."""
     less, where = _operator("less"), _operator("where")
     is_inside = _operator("logical_and")(less(-1, index), less(index, x.shape[axis]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..autograd import Tensor, TensorOp
 from ..ndarray import functions as F
@@ -11,6 +11,9 @@ from .arithmetic import multiply
 from .common import Ufunc, no_out
 from .elementwise import pair, ufunc
 from .shape.movement import permute, reshape
+
+if TYPE_CHECKING:
+    from ..types import NDArray, TensorLike
 
 __all__ = ["MatMul", "matmul", "dot", "outer"]
 
@@ -23,7 +26,7 @@ class MatMul(TensorOp):
     float16, bfloat16 or int8 beside a float32 a is widened as it is read, not copied.
     """
 
-    def compute(self, a: Any, b: Any) -> Any:
+    def compute(self, a: NDArray, b: NDArray) -> NDArray:
         if len(a.shape) == len(b.shape) == 2:
             return F.matmul(a, b)
         _check(a.shape, b.shape)
@@ -68,19 +71,19 @@ def _check(a: tuple[int, ...], b: tuple[int, ...]) -> None:
         )
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: Tensor) -> Tensor:
     """(..., K) as (rows, K)"""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
-def matmul(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+def matmul(a: TensorLike, b: TensorLike, **numpy: Unpack[Ufunc]) -> Tensor:
     """The matrix product a @ b, batched and broadcast over the leading axes."""
     if numpy:
         return ufunc(matmul, numpy, a, b)
     return MatMul()(*pair("matmul", a, b))
 
 
-def dot(a: Any, b: Any, out: None = None) -> Tensor:
+def dot(a: TensorLike, b: TensorLike, out: None = None) -> Tensor:
     """NumPy's dot: the last axis of a with the last but one of b; products with 0-d tensors."""
     no_out("dot", out)
     a, b = pair("dot", a, b)
@@ -95,7 +98,7 @@ def dot(a: Any, b: Any, out: None = None) -> Tensor:
     return reshape(matmul(a, flat), *a.shape[:-1], *batch, columns)
 
 
-def outer(a: Any, b: Any, out: None = None) -> Tensor:
+def outer(a: TensorLike, b: TensorLike, out: None = None) -> Tensor:
     """y[i, j] = a[i] b[j], of the flattened tensors."""
     no_out("outer", out)
     a, b = pair("outer", a, b)

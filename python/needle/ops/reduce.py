@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Unpack
 
 from ..autograd import Tensor, TensorOp
 from ..dtype import accumulator as accumulator, averaged as averaged, dtype_of, float64
@@ -34,13 +34,14 @@ from .index.along_axis import AlongIntoZeros
 from .index.masked import KEYWORDS_DOC, Reduced, Spread, mean_with, reduce_with, var_with
 from .shape.movement import inverse_order
 
+if TYPE_CHECKING:
+    from ..types import Axes, NDArray, TensorLike
+
 __all__ = [
     "Reduction", "Summation", "summation", "sum", "Mean", "mean", "Var", "Std", "var", "std",
     "Extreme", "Max", "max", "AMax", "amax", "Min", "min", "AMin", "amin", "ArgReduce",
     "argmax", "argmin", "AnyOf", "AllOf", "any", "all", "Prod", "prod", "norm",
 ]  # fmt: skip
-
-Axes = int | Sequence[int] | None
 
 
 def in_floats(a: Any) -> Any:
@@ -61,7 +62,7 @@ class Reduction(TensorOp):
         self.axes = axes
         self.keepdims = bool(keepdims)  # kernels take no 1 for True
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.reduce(self.name, a, self.axes, self.keepdims)
 
     def reduced(self, ndim: int) -> tuple[int, ...]:
@@ -161,7 +162,7 @@ class Mean(Reduction):
     keywords = ("dtype", "where")
     with_numpy = staticmethod(mean_with)
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         count = self.count(a.shape)
         total = F.reduce("sum", a, self.axes, self.keepdims, accumulator(a.dtype))
         return F.cast(F.binary("divide", total, count), averaged(a.dtype))
@@ -184,7 +185,7 @@ class Var(Reduction):
         super().__init__(axes, keepdims)
         self.correction = correction
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         axes, wide = self.reduced(len(a.shape)), F.cast(a, accumulator(a.dtype))
         average = F.binary("divide", F.reduce("sum", wide, axes, True), self.count(a.shape))
         squares = F.unary("square", F.binary("subtract", wide, average))
@@ -211,7 +212,7 @@ class Std(Var):
 
     name = "std"
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.unary("sqrt", super().compute(a))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -284,7 +285,7 @@ class Extreme(Reduction):
 
     keywords = ("where", "initial")
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         x: Any = node.inputs[0]
         axes, g = self.reduced(x.ndim), self.spread(out_grad, x)
         if len(axes) == 1 and self.axes is not None and not self.shares:
@@ -293,7 +294,7 @@ class Extreme(Reduction):
         return shared(g, x, self.spread(node, x), self.axes)
 
 
-def shared(g: Any, x: Tensor, y: Any, axes: Axes) -> Tensor:
+def shared(g: Tensor, x: Tensor, y: TensorLike, axes: Axes) -> Tensor:
     """g in equal parts at the elements of x over axes that equal y, or are NaN if y is."""
     # Counted in a wide type: 65,520 ties are infinitely many for float16.
     chosen: Any = astype(Chosen()(x, y), accumulator(x.dtype))
@@ -306,7 +307,7 @@ class Chosen(TensorOp):
 
     differentiable = False
 
-    def compute(self, x: Any, y: Any) -> Any:
+    def compute(self, x: NDArray, y: NDArray) -> NDArray:
         return F.run(is_chosen, x, y)
 
 
@@ -361,7 +362,7 @@ class ArgReduce(TensorOp):
         self.axis = axis
         self.keepdims = keepdims
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.arg_reduce(self.name, a, self.axis, self.keepdims)
 
 
@@ -413,7 +414,7 @@ all = over_axes(AllOf, "all", "Is every element true (not zero)?")
 
 
 @reporting_as("in")
-def contains(x: Tensor, value: Any) -> bool:
+def contains(x: Tensor, value: TensorLike) -> bool:
     """Is any element equal to the value?"""
     return bool(any(equal(x, value)).item())
 
@@ -442,7 +443,7 @@ class Prod(Reduction):
         return self.spread(out_grad, x) * others
 
 
-def _product_before(x: Any) -> Any:
+def _product_before(x: Tensor) -> Tensor:
     """Π_{j < i} x_j along the last axis."""
     from .cumulative import cumprod, shifted
 
@@ -498,7 +499,7 @@ class Norm(Reduction):
 
     name = "norm"
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         axes = self.reduced(len(a.shape))
         kept = len(a.shape) - len(axes)
         if not axes or axes[0] != kept:  # other axes than the last: no rows of memory
@@ -512,7 +513,7 @@ class Norm(Reduction):
         return self.spread(where(zero, 0, out_grad / where(zero, 1, node)), x) * x
 
 
-def _powers(x: Any, power: float) -> Any:
+def _powers(x: TensorLike, power: float) -> Tensor:
     """|x|^power; a zero is taken out of the graph, since the rule gives 0 · ∞ there."""
     zero = equal(x, 0)
     safe: Any = where(zero, 1, x)
@@ -527,10 +528,10 @@ class Root(TensorOp):
     def __init__(self, power: float):
         self.power = power
 
-    def compute(self, x: Any) -> Any:
+    def compute(self, x: NDArray) -> NDArray:
         return F.binary("power", x, 1 / self.power)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         (x,) = node.inputs
         zero = equal(x, 0)
         slope: Any = where(zero, 1, x) ** (1 / self.power - 1) / self.power

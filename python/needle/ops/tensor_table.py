@@ -28,7 +28,7 @@ LATER = (
 def swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """f(other, self) for the reflected operator."""
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: object, other: object) -> Any:
         return function(other, self)
 
     return reflected
@@ -107,7 +107,7 @@ class Later:
     def __init__(self, file: str, name: str):
         self.file, self.name = file, name
 
-    def __get__(self, instance: Any, owner: type) -> Any:
+    def __get__(self, instance: object, owner: type) -> Any:
         methods = methods_of(self.file)
         for name, method in methods.items():
             if isinstance(vars(Tensor)[name], Later):  # not the user's own

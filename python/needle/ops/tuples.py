@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..autograd import Tensor, TensorOp, TensorTuple, TensorTupleOp
 from ..ndarray import functions as F
 from .arithmetic import add
 from .common import Scalar, check_tensor, zeros_like
+
+if TYPE_CHECKING:
+    from ..ndarray.array import NDArray
 
 __all__ = [
     "MakeTensorTuple", "make_tuple", "TupleGetItem", "tuple_get_item", "FusedAddScalars",
@@ -20,10 +23,10 @@ class MakeTensorTuple(TensorTupleOp):
 
     linear = True
 
-    def compute(self, *arrays: Any) -> Any:
+    def compute(self, *arrays: NDArray) -> Any:
         return tuple(arrays)
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> tuple[Tensor, ...]:
         return out_grad.tuple()
 
 
@@ -47,10 +50,10 @@ class TupleGetItem(TensorOp):
             return element  # type: ignore[no-any-return]
         return super().__call__(a)
 
-    def compute(self, arrays: Any) -> Any:
+    def compute(self, arrays: NDArray) -> NDArray:
         return arrays[self.index]
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> PartialTuple:
         whole: Any = node.inputs[0]
         return PartialTuple.of({self.index: out_grad}, whole)
 
@@ -142,10 +145,10 @@ class FusedAddScalars(TensorTupleOp):
         self.c0 = c0
         self.c1 = c1
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> Any:
         return F.binary("add", a, self.c0), F.binary("add", a, self.c1)
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Tensor:
         return out_grad[0] + out_grad[1]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ..autograd import Tensor, TensorOp
 from ..dtype import bool_, dtype_of, float64, floating, widened
@@ -14,6 +14,9 @@ from ..tile.program import Program, Symbol, program
 from .common import FlatOp, check_tensor, no_out, whole_number
 from .elementwise import Elementwise, astype, of_one
 from .fused import FusedOp
+
+if TYPE_CHECKING:
+    from ..ndarray.array import NDArray
 
 # Exported as needle.<name>; the functions are also methods of Tensor.
 __all__ = [
@@ -31,7 +34,7 @@ class Abs(Elementwise):
 
     kernel = "abs"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * sign(node.inputs[0])
 
 
@@ -52,7 +55,7 @@ class Exp(Elementwise):
 
     kernel = "exp"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * node
 
 
@@ -64,7 +67,7 @@ class Expm1(Elementwise):
 
     kernel = "expm1"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * (node + 1)
 
 
@@ -76,7 +79,7 @@ class Log(Elementwise):
 
     kernel = "log"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad / node.inputs[0]
 
 
@@ -88,7 +91,7 @@ class Log1p(Elementwise):
 
     kernel = "log1p"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad / (node.inputs[0] + 1)
 
 
@@ -103,11 +106,11 @@ class LogOfBase(TensorOp):
     elementwise = True
     base: ClassVar[int]
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         dtype = floating(dtype_of(a.dtype))
         return F.run(log_of_base(self.base, widened(dtype) is float64), F.cast(a, dtype))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad / math.log(self.base) / node.inputs[0]  # x ln b could overflow
 
 
@@ -148,7 +151,7 @@ class Sqrt(Elementwise):
 
     kernel = "sqrt"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * 0.5 / node
 
 
@@ -160,7 +163,7 @@ class Rsqrt(Elementwise):
 
     kernel = "rsqrt"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * -0.5 * node * node * node
 
 
@@ -172,7 +175,7 @@ class Square(Elementwise):
 
     kernel = "square"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * 2 * node.inputs[0]
 
 
@@ -184,7 +187,7 @@ class Sin(Elementwise):
 
     kernel = "sin"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * cos(node.inputs[0])
 
 
@@ -196,7 +199,7 @@ class Cos(Elementwise):
 
     kernel = "cos"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return -out_grad * sin(node.inputs[0])
 
 
@@ -208,7 +211,7 @@ class Tan(Elementwise):
 
     kernel = "tan"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * (node * node + 1)
 
 
@@ -220,7 +223,7 @@ class Asin(Elementwise):
 
     kernel = "asin"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * _asin_slope(node.inputs[0])
 
 
@@ -237,7 +240,7 @@ class Acos(Elementwise):
 
     kernel = "acos"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return -out_grad * _asin_slope(node.inputs[0])
 
 
@@ -249,7 +252,7 @@ class Atan(Elementwise):
 
     kernel = "atan"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad / (square(node.inputs[0]) + 1)
 
 
@@ -261,7 +264,7 @@ class Tanh(Elementwise):
 
     kernel = "tanh"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return TanhGradient()(out_grad, node)
 
 
@@ -285,7 +288,7 @@ class Sinh(Elementwise):
 
     kernel = "sinh"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * cosh(node.inputs[0])
 
 
@@ -297,7 +300,7 @@ class Cosh(Elementwise):
 
     kernel = "cosh"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * sinh(node.inputs[0])
 
 
@@ -309,7 +312,7 @@ class Sigmoid(Elementwise):
 
     kernel = "sigmoid"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return SigmoidGradient()(out_grad, node)
 
 
@@ -333,7 +336,7 @@ class ReLU(Elementwise):
 
     kernel = "relu"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return ReLUGradient()(out_grad, node)  # y is there for the next layer, x for nobody else
 
 
@@ -357,7 +360,7 @@ class Erf(Elementwise):
 
     kernel = "erf"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad * (2 / math.sqrt(math.pi)) * exp(-square(node.inputs[0]))
 
 

@@ -29,7 +29,7 @@ class Adadelta(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor | Mapping[str, Any]],
+        params: Iterable[Tensor | Mapping[str, object]],
         lr: float = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
@@ -40,10 +40,12 @@ class Adadelta(Optimizer):
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
         return {"square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
 
-    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
         return group.tensor("lr"), group.tensor("weight_decay")
 
-    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
+    def update(
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
+    ) -> Any:
         lr, decay = rates
         rho, eps = group["rho"], group["eps"]
         if group.uses("weight_decay"):

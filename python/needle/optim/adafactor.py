@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ..ops.common import zeros_like
 from ..ops.reduce import accumulator
 from .group import ParamGroup
 from .optimizer import Optimizer, State
+
+if TYPE_CHECKING:
+    from ..types import DTypeLike
 
 __all__ = ["Adafactor"]
 
@@ -35,7 +38,7 @@ class Adafactor(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor | Mapping[str, Any]],
+        params: Iterable[Tensor | Mapping[str, object]],
         lr: float = 0.01,
         beta2_decay: float = -0.8,
         eps: tuple[float | None, float] = (None, 1e-3),
@@ -64,7 +67,9 @@ class Adafactor(Optimizer):
         rest = t ** group["beta2_decay"]
         return 1 - rest, rest, lr.minimum(1 / t.sqrt()), 1 - lr * decay
 
-    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
+    def update(
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
+    ) -> Any:
         beta, rest, rho, decay = rates
         eps1, eps2 = group["eps"]
         if eps1 is None:
@@ -88,19 +93,19 @@ class Adafactor(Optimizer):
         return (p - (alpha / (_rms(u) / group["d"]).maximum(1.0)) * u).astype(dtype)
 
 
-def machine_epsilon(dtype: Any) -> float:
+def machine_epsilon(dtype: DTypeLike) -> float:
     """The distance from 1 to the next number."""
     kind = dtype_of(dtype)
     return 2.0**-7 if kind is bfloat16 else float(np.finfo(kind.storage).eps)
 
 
-def _mean(x: Any, axis: int) -> Any:
+def _mean(x: Tensor, axis: int) -> Tensor:
     """The mean over one axis, which is kept."""
     axis += x.ndim
     kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     return (x.sum(axis) / max(x.shape[axis], 1)).reshape(kept)
 
 
-def _rms(x: Any) -> Any:
+def _rms(x: Tensor) -> Tensor:
     """√(mean x²)"""
     return (x.square().sum() / max(x.size, 1)).sqrt()

@@ -27,7 +27,7 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor | Mapping[str, Any]],
+        params: Iterable[Tensor | Mapping[str, object]],
         lr: float = 0.01,
         lr_decay: float = 0.0,
         weight_decay: float = 0.0,
@@ -51,7 +51,9 @@ class Adagrad(Optimizer):
         lr, decay = group.tensor("lr"), group.tensor("weight_decay")
         return lr / (1 + (t - 1) * group["lr_decay"]), decay
 
-    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
+    def update(
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
+    ) -> Any:
         lr, decay = rates
         if group.uses("weight_decay"):
             g = g + decay * p

@@ -33,7 +33,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor | Mapping[str, Any]],
+        params: Iterable[Tensor | Mapping[str, object]],
         lr: float = 0.01,
         beta1: float = 0.9,
         beta2: float = 0.999,
@@ -59,13 +59,15 @@ class Adam(Optimizer):
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
         return adam_state(p, group["amsgrad"])
 
-    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
         lr, beta1, beta2, decay = (group.tensor(name) for name in self.variable)
         if self.decoupled:
             decay = 1 - lr * decay
         return decay, *adam_rates(lr, beta1, beta2, group["eps"], t)
 
-    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
+    def update(
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
+    ) -> Any:
         decay, *moving = rates
         if group.uses("weight_decay"):
             if self.decoupled:
@@ -83,14 +85,14 @@ def adam_state(p: Tensor, amsgrad: bool = False) -> State:
     return state
 
 
-def adam_rates(lr: Any, beta1: Any, beta2: Any, eps: float, t: Any) -> tuple[Any, ...]:
+def adam_rates(lr: Any, beta1: Any, beta2: Any, eps: float, t: object) -> tuple[Any, ...]:
     """What adam_step needs at step t: the weights of the averages, the step size, eps."""
     correction = (1 - beta2**t).sqrt()
     step_size = lr * correction / (1 - beta1**t)
     return beta1, 1 - beta1, beta2, 1 - beta2, step_size, correction * eps
 
 
-def adam_step(p: Any, g: Any, state: State, rates: Sequence[Any]) -> Any:
+def adam_step(p: Tensor, g: Tensor, state: State, rates: Sequence[object]) -> Any:
     """Move the moments, and p by them."""
     beta1, rest1, beta2, rest2, step_size, eps = rates
     m, v = state["exp_avg"], state["exp_avg_sq"]
@@ -115,7 +117,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Iterable[Tensor | Mapping[str, Any]],
+        params: Iterable[Tensor | Mapping[str, object]],
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

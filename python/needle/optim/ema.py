@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..autograd import Tensor, no_grad
 from ..system import saved
+
+if TYPE_CHECKING:
+    from ..backend import BackendDevice
 
 __all__ = ["ExponentialMovingAverage"]
 
@@ -28,7 +31,7 @@ class ExponentialMovingAverage:
             evaluate(model)
     """
 
-    def __init__(self, source: Any, decay: float = 0.999, warmup: bool = False):
+    def __init__(self, source: object, decay: float = 0.999, warmup: bool = False):
         if not 0 <= decay <= 1:
             raise ValueError(f"[ExponentialMovingAverage] decay must be in [0, 1], got {decay}.")
         self.params = _parameters(source)
@@ -38,7 +41,7 @@ class ExponentialMovingAverage:
         self.averages = [_copy(p) for p in self.params]
 
     @property
-    def _device(self) -> Any:
+    def _device(self) -> BackendDevice:
         return self.params[0].device
 
     def update(self) -> None:
@@ -52,7 +55,7 @@ class ExponentialMovingAverage:
                 keep = decay.to(p.device, p.dtype)
                 average.data = keep * average + (1 - decay).to(p.device, p.dtype) * p.detach()
 
-    def copy_to(self, target: Any = None) -> None:
+    def copy_to(self, target: object = None) -> None:
         """Copy the averages into the parameters (or into another module's)."""
         params = self.params if target is None else _parameters(target)
         if [p.shape for p in params] != [a.shape for a in self.averages]:
@@ -79,7 +82,7 @@ class ExponentialMovingAverage:
             "averages": [_copy(average) for average in self.averages],
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Take over the averages of the same parameters."""
         kinds = {"averages": saved.items, "decay": saved.number, "updates": saved.whole}
         averages, decay, updates = saved.entries("ExponentialMovingAverage", state, kinds)
@@ -110,6 +113,6 @@ def _parameters(source: Any) -> list[Tensor]:
     return params
 
 
-def _copy(x: Any) -> Tensor:
+def _copy(x: Tensor) -> Tensor:
     copied: Tensor = x.detach().clone()
     return copied

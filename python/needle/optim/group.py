@@ -25,7 +25,7 @@ _BOUNDS = {
 }
 
 
-def _checked(name: str, value: Any) -> Any:
+def _checked(name: str, value: object) -> Any:
     """The value, if it is within its bound; each of a pair (Adafactor's eps, which may be None)."""
     bound, holds = _BOUNDS.get(name, ("", lambda x: True))
     for each in value if isinstance(value, (tuple, list)) else (value,):
@@ -56,7 +56,9 @@ class ParamGroup(MutableMapping[str, Any]):
     or compiled, reads through `group.tensor("lr")`. "betas" stands for the pair (beta1, beta2).
     """
 
-    def __init__(self, params: Iterable[Tensor], variable: Iterable[str], options: dict[str, Any]):
+    def __init__(
+        self, params: Iterable[Tensor], variable: Iterable[str], options: dict[str, object]
+    ):
         self.params = list(params)
         self._variable = frozenset(variable)
         self._tensors: dict[str, Tensor] = {}
@@ -85,7 +87,7 @@ class ParamGroup(MutableMapping[str, Any]):
         Known without reading the tensor, so that a compiled step can ask."""
         return fact(self, name, lambda: name in self._used)
 
-    def with_options(self, options: Mapping[str, Any]) -> ParamGroup:
+    def with_options(self, options: Mapping[str, object]) -> ParamGroup:
         """Such a group with other options; this one stays."""
         own = {name: value for name, value in self.items() if name != "params"}
         other = ParamGroup(self.params, self._variable, {**own, **options})

@@ -28,7 +28,7 @@ class Lion(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor | Mapping[str, Any]],
+        params: Iterable[Tensor | Mapping[str, object]],
         lr: float = 1e-4,
         betas: tuple[float, float] = (0.9, 0.99),
         weight_decay: float = 0.0,
@@ -39,11 +39,13 @@ class Lion(Optimizer):
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
         return {"exp_avg": zeros_like(p)}
 
-    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
         lr, beta1, beta2, decay = (group.tensor(name) for name in self.variable)
         return lr, beta1, 1 - beta1, beta2, 1 - beta2, 1 - lr * decay
 
-    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
+    def update(
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
+    ) -> Any:
         lr, beta1, rest1, beta2, rest2, decay = rates
         average = state["exp_avg"]
         m = average.data  # both lines below mean the average of before

@@ -36,7 +36,7 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor | Mapping[str, Any]],
+        params: Iterable[Tensor | Mapping[str, object]],
         lr: float = 1e-3,
         weight_decay: float = 0.1,
         momentum: float = 0.95,
@@ -77,7 +77,7 @@ class Muon(Optimizer):
             return {"momentum_buffer": zeros_like(p)}
         return adam_state(p)
 
-    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
         lr, decay, momentum, beta1, beta2 = (group.tensor(name) for name in self.variable)
         adam_lr = lr * group["adamw_lr_ratio"]
         adam = adam_rates(adam_lr, beta1, beta2, group["eps"], t)

@@ -40,7 +40,7 @@ class Optimizer:
     # maximum only? Then they are traced once and run as tile programs (rule.py).
     elementwise: ClassVar[bool] = False
 
-    def __init__(self, params: Iterable[Tensor | Mapping[str, Any]], **defaults: Any):
+    def __init__(self, params: Iterable[Tensor | Mapping[str, object]], **defaults: object):
         if isinstance(params, Tensor):
             raise TypeError("[optim] expected a list of parameters, got one Tensor; use [tensor].")
         if not isinstance(params, Iterable):
@@ -65,7 +65,7 @@ class Optimizer:
         """New averages for a parameter."""
         return {}
 
-    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
         """0-d tensors that `update` needs, from the hyperparameters and the step count t (from 1).
 
         They are computed in float64 and reach `update` in the parameter's dtype."""
@@ -77,7 +77,7 @@ class Optimizer:
 
     # Stepping -----------------------------------------------------------------------------------
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], object] | None = None) -> Any:
         """Update every parameter that has a gradient; returns the closure's loss if there is one.
 
         Gradients keep their values but lose their history, so nothing of the graph stays alive."""
@@ -260,7 +260,7 @@ class Optimizer:
         groups = [{**group, "params": [index[p] for p in group.params]} for group in self.groups]
         return {"state": state, "param_groups": groups}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
         """Take over the state and options of an optimizer with groups of the same sizes.
 
         All of it is checked before anything changes."""
@@ -291,7 +291,7 @@ class Optimizer:
                 self._load_state(p, group, values)
             self._load_counts(group, states)
 
-    def _loaded_options(self, group: ParamGroup, loaded: Mapping[str, Any]) -> dict[str, Any]:
+    def _loaded_options(self, group: ParamGroup, loaded: Mapping[str, object]) -> dict[str, Any]:
         """The options of a saved group, if they are this optimizer's. PyTorch saves more."""
         own = {*group, *self.defaults, "betas", "initial_lr"} - {"params"}
         betas = {"beta1", "beta2"} if "betas" in loaded else set()
@@ -305,7 +305,7 @@ class Optimizer:
             )
         return {name: value for name, value in loaded.items() if name in own}
 
-    def _check_states(self, group: ParamGroup, states: Sequence[Mapping[str, Any]]) -> None:
+    def _check_states(self, group: ParamGroup, states: Sequence[Mapping[str, object]]) -> None:
         for p, values in zip(group.params, states, strict=True):
             saved.entries(type(self).__name__, {"step": 0, **values}, {"step": saved.number})
             given = _averages(values)
@@ -317,7 +317,7 @@ class Optimizer:
                     f"of shape {p.shape}, got {shapes}."
                 )
 
-    def _load_state(self, p: Tensor, group: ParamGroup, values: Mapping[str, Any]) -> None:
+    def _load_state(self, p: Tensor, group: ParamGroup, values: Mapping[str, object]) -> None:
         """Write the averages into their tensors; those that were not saved start anew."""
         if p not in self.state:
             if not values:
@@ -330,7 +330,7 @@ class Optimizer:
             own: Any = self.state[p].setdefault(name, initial)
             own.data = value.detach().clone()
 
-    def _load_counts(self, group: ParamGroup, states: Sequence[Mapping[str, Any]]) -> None:
+    def _load_counts(self, group: ParamGroup, states: Sequence[Mapping[str, object]]) -> None:
         """Parameters that share a count keep sharing it if their loaded counts are equal."""
         loaded = {p: _count(s) for p, s in zip(group.params, states, strict=True)}
         for count, sharing in self._counts(group):
@@ -351,7 +351,7 @@ class Optimizer:
         return f"{type(self).__name__}({', '.join(map(repr, self.groups))})"
 
 
-def _check_parameter(p: Any) -> None:
+def _check_parameter(p: Tensor) -> None:
     if not isinstance(p, Tensor):
         raise TypeError(
             f"[optim] expected Tensors, got {type(p).__name__}; give model.parameters()."
@@ -369,12 +369,12 @@ def _check_parameter(p: Any) -> None:
         )
 
 
-def _by_number(value: Any) -> dict[str, Mapping[str, Any]]:
+def _by_number(value: object) -> dict[str, Mapping[str, Any]]:
     """a dict of dicts"""
     return {str(i): saved.mapping(values) for i, values in saved.mapping(value).items()}
 
 
-def _averages(state: Mapping[str, Any]) -> dict[str, Any]:
+def _averages(state: Mapping[str, object]) -> dict[str, Any]:
     """What is kept for a parameter besides the count; PyTorch keeps None for what is not used."""
     return {k: v for k, v in state.items() if k != "step" and v is not None}
 

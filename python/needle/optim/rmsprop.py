@@ -30,7 +30,7 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor | Mapping[str, Any]],
+        params: Iterable[Tensor | Mapping[str, object]],
         lr: float = 0.01,
         alpha: float = 0.99,
         eps: float = 1e-8,
@@ -56,11 +56,13 @@ class RMSprop(Optimizer):
             state["grad_avg"] = zeros_like(p)
         return state
 
-    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
         lr, alpha, momentum, decay = (group.tensor(name) for name in self.variable)
         return lr, alpha, 1 - alpha, momentum, decay
 
-    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
+    def update(
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
+    ) -> Any:
         lr, alpha, rest, momentum, decay = rates
         if group.uses("weight_decay"):
             g = g + decay * p

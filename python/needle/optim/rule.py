@@ -11,7 +11,7 @@ from ..backend import BackendDevice
 from ..dtype import DType
 from ..ndarray import layout
 from ..ndarray.array import NDArray, empty_like, strides_like
-from ..ndarray.kernels.programs import run
+from ..ndarray.kernels.programs import run_all
 from ..tile.ir import FULL, SCALAR
 from ..tile.program import Program, Symbol, computed_like, trace
 
@@ -103,7 +103,7 @@ class Rule:
     def step(self, count: Tensor, group: ParamGroup, members: Sequence[Changing]) -> None:
         """Count the step, and change the members by it."""
         numbers = [group.tensor(name).realize_cached_data() for name in self.variable]
-        t, *rates = run(self.rates, count.realize_cached_data(), *numbers)
+        t, *rates = run_all(self.rates, count.realize_cached_data(), *numbers)
         replace_data([count], [t])
         together: dict[Any, list[Changing]] = {}  # by dtype and device
         for member in members:

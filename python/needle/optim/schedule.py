@@ -76,7 +76,7 @@ class LRScheduler:
         """How far the schedule is; the rates themselves are in the optimizer's state."""
         return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Continue from a saved state."""
         kinds = {"last_epoch": saved.whole, "base_lrs": saved.numbers}
         epoch, rates = saved.entries(type(self).__name__, state, kinds)
@@ -456,7 +456,7 @@ class ReduceLROnPlateau:
             "last_epoch": self.last_epoch,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Continue from a saved state."""
         counters = dict.fromkeys(("num_bad_epochs", "cooldown_counter", "last_epoch"), saved.whole)
         found = saved.entries("ReduceLROnPlateau", state, {"best": saved.number, **counters})
@@ -477,7 +477,7 @@ def _cosine(start: float, end: float, part: float) -> float:
     return end + (start - end) * (1 + math.cos(math.pi * part)) / 2
 
 
-def _per_group(name: str, value: Any, optimizer: Optimizer) -> list[Any]:
+def _per_group(name: str, value: object, optimizer: Optimizer) -> list[Any]:
     """One value for each group, from one or a list."""
     count = len(optimizer.groups)
     values = list(value) if isinstance(value, (list, tuple)) else [value] * count

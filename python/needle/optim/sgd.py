@@ -62,7 +62,9 @@ class SGD(Optimizer):
             gain = 1 - dampening * (1 - (2 - t).maximum(0))
         return lr, decay, momentum, gain
 
-    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
+    def update(
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
+    ) -> Tensor:
         lr, decay, momentum, gain = rates
         if group.uses("weight_decay"):
             g = g + decay * p

@@ -10,7 +10,7 @@ Kind = Callable[[Any], Any]  # the entry as it is used, or TypeError or ValueErr
 
 
 def entries(
-    owner: str, state: Any, kinds: Mapping[str, Kind], op: str = "load_state_dict"
+    owner: str, state: object, kinds: Mapping[str, Kind], op: str = "load_state_dict"
 ) -> list[Any]:
     """The entries of a state by these names, each made by its kind. A kind's docstring says what
     it takes. Raises if the state is somebody else's; `owner` and `op` are for errors."""
@@ -24,7 +24,7 @@ def entries(
     return [_as_kind(op, owner, name, state[name], kind) for name, kind in kinds.items()]
 
 
-def _as_kind(op: str, owner: str, name: str, value: Any, kind: Kind) -> Any:
+def _as_kind(op: str, owner: str, name: str, value: object, kind: Kind) -> Any:
     try:
         return kind(value)
     except (TypeError, ValueError, OverflowError):
@@ -47,26 +47,26 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def numbers(value: Any) -> list[float]:
+def numbers(value: object) -> list[float]:
     """a list of numbers"""
     return [*map(number, items(value))]
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """text"""
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
-def items(value: Any) -> Sequence[Any]:
+def items(value: object) -> Sequence[Any]:
     """a list"""
     if not isinstance(value, (list, tuple)):
         raise TypeError
     return value
 
 
-def mapping(value: Any) -> Mapping[Any, Any]:
+def mapping(value: object) -> Mapping[Any, Any]:
     """a dict"""
     if not isinstance(value, Mapping):
         raise TypeError

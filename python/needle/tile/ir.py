@@ -194,7 +194,7 @@ class _Typing:
         self.number: dict[int, int] = {}  # old -> new; weak values are not in it
         self.constants: dict[tuple[Any, ...], int] = {}
 
-    def put(self, i: Instruction, args: Sequence[int], dtype: DType, detail: Any = None) -> int:
+    def put(self, i: Instruction, args: Sequence[int], dtype: DType, detail: object = None) -> int:
         self.instructions.append(Instruction(i.name, tuple(args), i.kind, detail))
         self.dtypes.append(dtype)
         return len(self.instructions) - 1

@@ -37,7 +37,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ..backend.protocol import BINARY, UNARY
 from ..dtype import Scalar as Number, dtype_of, int64
@@ -53,6 +53,9 @@ from .ir import (
     TypedProgram as TypedProgram,
     computed_in,
 )
+
+if TYPE_CHECKING:
+    from ..types import DTypeLike
 
 # Symbols and their builder ----------------------------------------------------------------------
 
@@ -122,7 +125,7 @@ class Builder:
         self.inputs: list[str] = []  # their kinds
         self._known: dict[tuple[Any, ...], int] = {}
 
-    def emit(self, name: str, args: tuple[int, ...], kind: str, detail: Any = None) -> Symbol:
+    def emit(self, name: str, args: tuple[int, ...], kind: str, detail: object = None) -> Symbol:
         key = (name, args, type(detail), repr(detail))
         number = self._known.get(key)
         if number is None:
@@ -145,7 +148,7 @@ class Builder:
             raise ProgramError("[program] a value of another program cannot be used here.")
         return operand
 
-    def apply(self, name: str, *operands: SymbolLike, detail: Any = None) -> Symbol:
+    def apply(self, name: str, *operands: SymbolLike, detail: object = None) -> Symbol:
         """An elementwise function: the widest kind of its operands."""
         values = [self.value(v) for v in operands]
         kinds = [v.kind for v in values]
@@ -186,17 +189,17 @@ class Builder:
 
 
 @overload
-def program(function: Callable[..., Any]) -> Program: ...
+def program(function: Callable[..., object]) -> Program: ...
 @overload
 def program(*, name: str) -> Callable[[Callable[..., Any]], Program]: ...
-def program(function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
+def program(function: Callable[..., object] | None = None, *, name: str | None = None) -> Any:
     """Make a program of a function from values to a value or a tuple of values."""
     if function is None:
         return lambda f: _traced(f, name or f.__name__)
     return _traced(function, function.__name__)
 
 
-def _traced(function: Callable[..., Any], name: str) -> Program:
+def _traced(function: Callable[..., object], name: str) -> Program:
     kinds = {"Row": ROW, "Scalar": SCALAR}
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
@@ -210,7 +213,7 @@ def _traced(function: Callable[..., Any], name: str) -> Program:
 
 
 def trace(
-    function: Callable[..., Any], name: str, arguments: Sequence[str], kinds: Sequence[str] = ()
+    function: Callable[..., object], name: str, arguments: Sequence[str], kinds: Sequence[str] = ()
 ) -> Program:
     """The program of a function of named values; their kinds are full where none is given."""
     builder = Builder()
@@ -223,7 +226,7 @@ def trace(
     return builder.finish(name, arguments, *(results if isinstance(results, tuple) else (results,)))
 
 
-def _builder(*operands: Any) -> Builder:
+def _builder(*operands: object) -> Builder:
     for operand in operands:
         if isinstance(operand, Symbol):
             return operand.builder
@@ -248,7 +251,7 @@ def where(condition: Symbol, a: SymbolLike, b: SymbolLike) -> Symbol:
     return _builder(condition, a, b).apply("where", condition, a, b)
 
 
-def cast(x: Symbol, to: Any) -> Symbol:
+def cast(x: Symbol, to: object) -> Symbol:
     """x rounded to a dtype, or to that of another value."""
     if isinstance(to, Symbol):
         builder = _builder(x)
@@ -261,7 +264,7 @@ def computed_like(x: Symbol, other: Symbol) -> Symbol:
     return _builder(x).emit("computed_like", (x.number, other.number), x.kind)
 
 
-def constant(value: Number, dtype: Any) -> Symbol:
+def constant(value: Number, dtype: DTypeLike) -> Symbol:
     """A number of a dtype."""
     return _builder().emit("constant", (), SCALAR, (value, computed_in(dtype_of(dtype))))
 

@@ -268,7 +268,7 @@ class Trainer:
         self.batch += 1
         self._means.add({"loss": value, **self._measure(output, target)}, target.shape[0])
 
-    def _whole_step(self, batch: Any, settings: Any) -> tuple[Tensor, Any, Tensor]:
+    def _whole_step(self, batch: Any, settings: object) -> tuple[Tensor, Any, Tensor]:
         """What is compiled, for these settings."""
         loss, output, target = self.compute(batch)
         self._update(loss)
@@ -341,7 +341,7 @@ class Trainer:
 
     # Measuring --------------------------------------------------------------------------------
 
-    def evaluate(self, loader: Iterable[Any]) -> dict[str, float]:
+    def evaluate(self, loader: Iterable[object]) -> dict[str, float]:
         """Mean loss and metrics over a loader, in eval mode and without a graph."""
         means = _Means()
         with _evaluating(self.model), no_grad():

@@ -43,7 +43,7 @@ def _fresh_leaves(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def checkpoint(
-    f: Callable[..., Any], *args: Any, use_reentrant: bool | None = None, **kwargs: Any
+    f: Callable[..., object], *args: object, use_reentrant: bool | None = None, **kwargs: object
 ) -> Any:
     """f(*args, **kwargs), without keeping what lies between arguments and results.
 

@@ -72,7 +72,7 @@ def total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0) -> Any:
     return total.sqrt() if order == 2 else total ** (1 / order)
 
 
-def _power_sum(x: Any, order: float) -> Any:
+def _power_sum(x: Tensor, order: float) -> Tensor:
     """Σ |x|^p of one tensor, or its largest |x|; of halves in float32, where squares have room."""
     x = x.astype(accumulator(x.dtype))
     if order == math.inf:

@@ -40,7 +40,7 @@ class Recording(NamedTuple):
     kept: bool  # may somebody differentiate through the transform itself?
 
 
-def _record(name: str, f: Function, primals: Any) -> Recording:
+def _record(name: str, f: Function, primals: object) -> Recording:
     """Run f(*primals) on fresh leaves."""
     tensors = leaves(primals)
     for x in tensors:
@@ -68,16 +68,16 @@ def _reaches_outside(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> boo
     return any(n.requires_grad and n._stamp < first for n in walk)
 
 
-def _differentiable(out: Any) -> list[Tensor]:
+def _differentiable(out: object) -> list[Tensor]:
     return [x for x in leaves(out) if isinstance(x, Tensor) and x.requires_grad]
 
 
-def _released(recording: Recording, tree: Any) -> Any:
+def _released(recording: Recording, tree: object) -> Any:
     """The results for the user: without the graph, unless somebody may need it."""
     if recording.kept:
         return map_leaves(lambda x: x, tree)
 
-    def release(x: Any) -> Any:
+    def release(x: object) -> Any:
         if not isinstance(x, Tensor) or not x.requires_grad:
             return x
         with no_grad():
@@ -94,7 +94,7 @@ def _with_aux(name: str, out: Any, has_aux: bool) -> tuple[Any, Any]:
     return out
 
 
-def _kind(x: Any) -> str:
+def _kind(x: object) -> str:
     return f"a Tensor of shape {x.shape}" if isinstance(x, Tensor) else type(x).__name__
 
 
@@ -182,7 +182,7 @@ def _zeros_for_none(found: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor
     return [zeros_like(x) if t is None else t for t, x in zip(found, like, strict=True)]
 
 
-def _check_like(name: str, kind: str, given: Any, like: Any) -> list[Any]:
+def _check_like(name: str, kind: str, given: object, like: object) -> list[Any]:
     """The leaves of `given`, which must have the nesting and shapes of `like`."""
     found, expected = leaves(given), leaves(like)
     if len(found) != len(expected):
@@ -198,7 +198,7 @@ def _check_like(name: str, kind: str, given: Any, like: Any) -> list[Any]:
 # Reverse mode -----------------------------------------------------------------------------------
 
 
-def vjp(f: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def vjp(f: Function, *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """f(*primals), and the function from cotangents of the result to those of each primal.
 
     >>> x = ndl.tensor([1.0, 2.0])
@@ -209,7 +209,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     recording = _record("vjp", f, primals)
     out, aux = _with_aux("vjp", recording.out, has_aux)
 
-    def vjp_fn(cotangents: Any) -> Any:
+    def vjp_fn(cotangents: object) -> Any:
         given = _check_like("vjp", "cotangent", cotangents, out)
         pairs = [
             (y, u)
@@ -240,7 +240,7 @@ def value_and_grad(
     (13.0, [18.0, 4.0])
     """
 
-    def differentiated(*args: Any, **kwargs: Any) -> Any:
+    def differentiated(*args: object, **kwargs: object) -> Any:
         primals, call = _split(f, argnums, args, kwargs)
         recording = _record("grad", call, primals)
         value, aux = _with_aux("grad", recording.out, has_aux)
@@ -268,7 +268,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
     """
     both = value_and_grad(f, argnums, has_aux)
 
-    def differentiated(*args: Any, **kwargs: Any) -> Any:
+    def differentiated(*args: object, **kwargs: object) -> Any:
         value, gradients = both(*args, **kwargs)
         return (gradients, value[1]) if has_aux else gradients
 
@@ -276,7 +276,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
 
 
 def _split(
-    f: Function, argnums: int | Sequence[int], args: tuple[Any, ...], kwargs: dict[str, Any]
+    f: Function, argnums: int | Sequence[int], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[tuple[Any, ...], Function]:
     """The arguments to differentiate by, and f as a function of only those."""
     several = argnums if isinstance(argnums, Sequence) else (argnums,)
@@ -288,7 +288,7 @@ def _split(
     if len({i % len(args) for i in positions}) < len(positions):
         raise ValueError(f"[grad] argnums must be distinct, got {argnums} of {len(args)}.")
 
-    def call(*chosen: Any) -> Any:
+    def call(*chosen: object) -> Any:
         replaced = list(args)
         for i, x in zip(positions, chosen, strict=True):
             replaced[i] = x
@@ -297,7 +297,7 @@ def _split(
     return tuple(args[i] for i in positions), call
 
 
-def _as_given(results: tuple[Any, ...], argnums: int | Sequence[int]) -> Any:
+def _as_given(results: tuple[object, ...], argnums: int | Sequence[int]) -> Any:
     """One result for an int, a tuple of them for a sequence."""
     return results if isinstance(argnums, Sequence) else results[0]
 
@@ -305,7 +305,7 @@ def _as_given(results: tuple[Any, ...], argnums: int | Sequence[int]) -> Any:
 # Forward mode -----------------------------------------------------------------------------------
 
 
-def jvp(f: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def jvp(f: Function, primals: object, tangents: object, has_aux: bool = False) -> tuple[Any, ...]:
     """f(*primals), and how it changes when the primals change by the tangents.
 
     One walk along the graph, at about twice the cost of f, whatever the number of results.
@@ -357,7 +357,7 @@ def jacobian(f: Function, argnums: int | Sequence[int] = 0, mode: str | None = N
     if mode not in (None, "rev", "fwd"):
         raise ValueError(f'[jacobian] expected mode "rev", "fwd" or None, got {mode!r}.')
 
-    def derivatives(*args: Any, **kwargs: Any) -> Any:
+    def derivatives(*args: object, **kwargs: object) -> Any:
         primals, call = _split(f, argnums, args, kwargs)
         recording = _record("jacobian", call, primals)
         results = leaves(recording.out)

@@ -42,7 +42,7 @@ class Watch:
         tracked.assigned, tracked.grads = self.assigned, self.grads
 
 
-def _is_same(now: dict[int, Any], before: dict[int, Any]) -> bool:
+def _is_same(now: dict[int, object], before: dict[int, object]) -> bool:
     """The same assignments? Each assignment makes a new entry, so identities are compared."""
     return now.keys() == before.keys() and all(now[key] is before[key] for key in now)
 

@@ -31,7 +31,7 @@ Tree = Any  # nested lists, tuples and dicts of tensors
 
 
 def cond(
-    condition: Any, if_true: Callable[..., Tree], if_false: Callable[..., Tree], *args: Any
+    condition: object, if_true: Callable[..., Tree], if_false: Callable[..., Tree], *args: object
 ) -> Tree:
     """if_true(*args) where a 0-d condition holds, else if_false(*args).
 
@@ -55,7 +55,7 @@ def _recording() -> Any:
     return tracing.active()
 
 
-def _truth(op: str, condition: Any) -> Any:
+def _truth(op: str, condition: object) -> Any:
     """A condition; a tensor of one element becomes a 0-d bool tensor: is the element not zero?"""
     if not isinstance(condition, Tensor):
         return condition
@@ -83,7 +83,7 @@ def _chosen(op: str, condition: Tensor, new: Tree, old: Tree) -> Tree:
     return with_leaves(new, [_choice(condition, a, second[path]) for path, a in first.items()])
 
 
-def _choice(condition: Tensor, a: Any, b: Any) -> Any:
+def _choice(condition: Tensor, a: object, b: object) -> Any:
     """a where the condition holds, else b; a Python value that is the same in both stays one."""
     is_same = a is b or (type(a) is type(b) and isinstance(a, PLAIN) and a == b)
     return _own(a) if is_same else where(condition, a, b)
@@ -150,7 +150,7 @@ def scan(
 
 
 def while_loop(
-    condition: Callable[[Tree], Any],
+    condition: Callable[[Tree], object],
     body: Callable[[Tree], Tree],
     init: Tree,
     max_steps: int | None = None,

@@ -88,7 +88,7 @@ def _planned(graph: Graph, node: Node) -> Node:
 # Running -----------------------------------------------------------------------------------------
 
 
-def launch(node: Node, sequence: Any, array: Callable[[Operand], Any]) -> None:
+def launch(node: Node, sequence: object, array: Callable[[Operand], object]) -> None:
     """Make the call on a device with sequences; `array` gives the array of an operand."""
     loop, fixed, inits, xs, rings, ys, arena = node.args
     outs, ins = (*rings, *ys, arena), (*fixed, *inits, *xs)

@@ -40,7 +40,7 @@ class Scan(TensorTupleOp):
         return self.body.vjp(self.kept, out_grad.tuple(), node)
 
 
-def compact_scan(f: Step, init: Any, xs: Any, steps: int, reverse: bool) -> tuple[Any, Any]:
+def compact_scan(f: Step, init: object, xs: object, steps: int, reverse: bool) -> tuple[Any, Any]:
     """scan as one call of the graph; raises NotCompact if it cannot be one."""
     if any(not isinstance(x, Tensor) for x in leaves(init)):
         raise NotCompact("a carried value is no tensor")
@@ -225,7 +225,7 @@ class Body:
         return tuple(found.get(k) for k in range(len(node.inputs)))
 
 
-def _tensors(y: Any) -> list[Tensor]:
+def _tensors(y: object) -> list[Tensor]:
     """The tensors among the leaves of xs, which are sliced, or of y, which are stacked."""
     return [leaf for leaf in leaves(y) if isinstance(leaf, Tensor)]
 

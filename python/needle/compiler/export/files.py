@@ -33,10 +33,10 @@ KEY, VERSION = "needle.program", 1
 
 
 def export(
-    function: Callable[..., Any],
-    *example: Any,
+    function: Callable[..., object],
+    *example: object,
     path: str | os.PathLike[str] | None = None,
-    **kw: Any,
+    **kw: object,
 ) -> Path:
     """Compile an inference function for an example of its arguments, and write it to a file, by
     default to NAME.needle in the current folder. Returns the file's path.
@@ -125,10 +125,10 @@ def _memory(program: CompiledProgram) -> dict[FlatValue, Any]:
     }
 
 
-def _types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _types(args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """The nesting of arguments, with types in the places of arrays."""
 
-    def describe(leaf: Any) -> Any:
+    def describe(leaf: object) -> Any:
         found = Call((leaf,), {}).types[0]
         if found is not None:
             return {"array": [list(found.shape), str(found.dtype)]}
@@ -137,7 +137,7 @@ def _types(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _nest((list(args), kwargs), describe)
 
 
-def _plain(leaf: Any) -> Any:
+def _plain(leaf: object) -> int | float | str | None:
     if leaf is None or isinstance(leaf, (bool, int, float, str)):
         return leaf
     raise NotStored(
@@ -146,7 +146,7 @@ def _plain(leaf: Any) -> Any:
     )
 
 
-def _nest(tree: Any, leaf: Callable[[Any], Any] = _plain) -> Any:
+def _nest(tree: object, leaf: Callable[[object], object] = _plain) -> Any:
     """Nested tuples, lists and dicts as JSON, with leaf(x) in place of each leaf x."""
     if isinstance(tree, TensorTuple):
         tree = tree.tuple()
@@ -158,7 +158,7 @@ def _nest(tree: Any, leaf: Callable[[Any], Any] = _plain) -> Any:
     return leaf(tree)
 
 
-def _unnest(json: Any) -> Any:
+def _unnest(json: object) -> Any:
     if isinstance(json, dict):
         ((kind, items),) = json.items()
         if kind == "dict":
@@ -192,7 +192,7 @@ class Exported:
     def __repr__(self) -> str:
         return f"<exported program of {_words(self.arguments)}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         args, kwargs = _in_order((args, kwargs), self.arguments)
         given = _types(args, kwargs)
         if json.dumps(given) != json.dumps(self.arguments):  # as text: 1 is not True, nan is nan
@@ -214,7 +214,7 @@ class Exported:
         return map_leaves(lambda leaf: made.get(next(places), leaf), self._result)
 
 
-def _in_order(tree: Any, nest: Any) -> Any:
+def _in_order(tree: object, nest: object) -> Any:
     """Arguments with the items of dicts in the order of the file, if the keys are the same."""
     if not isinstance(nest, dict):
         return tree
@@ -229,7 +229,7 @@ def _in_order(tree: Any, nest: Any) -> Any:
     return tree
 
 
-def _words(nest: Any) -> str:
+def _words(nest: object) -> str:
     """Argument types for the reader: float32[2, 3]."""
     if isinstance(nest, dict) and "array" in nest:
         shape, dtype = nest["array"]
@@ -269,7 +269,7 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
         ) from None
 
 
-def _count_arrays(nest: Any) -> int:
+def _count_arrays(nest: object) -> int:
     """The arrays among arguments; each must have a shape and a dtype."""
     if not isinstance(nest, dict):
         return 0

@@ -76,7 +76,7 @@ class GraphWriter:
             self.values.setdefault(out.value, len(self.values))
         places = {id(out): k for k, out in enumerate(node.outs)}
 
-        def argument(a: Any) -> Json:
+        def argument(a: object) -> Json:
             if isinstance(a, Operand):
                 return {"out": places[id(a)]} if id(a) in places else self._operand(a)
             if isinstance(a, TypedProgram):
@@ -103,7 +103,7 @@ def _is_random(node: Node) -> bool:
     return node.kernel.startswith("random") or any(p.is_random for p in node.programs)
 
 
-def _plain(a: Any, node: Node) -> Json:
+def _plain(a: object, node: Node) -> Json:
     if isinstance(a, DType):
         return {"dtype": str(a)}
     if isinstance(a, float) and not math.isfinite(a):
@@ -124,7 +124,7 @@ def _loop_json(loop: Loop) -> Json:
 
 
 def _program_json(typed: TypedProgram) -> Json:
-    def detail(d: Any) -> Json:
+    def detail(d: object) -> Json:
         if isinstance(d, DType):
             return {"dtype": str(d)}
         return {"float": str(d)} if isinstance(d, float) and not math.isfinite(d) else d
@@ -219,7 +219,7 @@ def _read_loop(json: Json) -> Loop:
     )
 
 
-def _read_plain(a: Json) -> Any:
+def _read_plain(a: Json) -> DType | float:
     return dtype_of(a["dtype"]) if "dtype" in a else float(a["float"])
 
 

@@ -62,7 +62,7 @@ class Fusion:
             self._add(position, node)
         return self.graph.with_nodes(self._ordered())
 
-    def number_in(self, x: Access) -> Any:
+    def number_in(self, x: Access) -> int | float | None:
         """The number that every element of a value is, if that is known."""
         node = self.made.get(x.value)
         if node is None or node.kernel != "fill" or node.continues:
@@ -313,7 +313,7 @@ class _ProgramWriter:
         outer = len(entry.steps) - inner
         return ROW if inner and not any(entry.steps[outer:]) else FULL
 
-    def _symbol(self, entry: Any, kind: str) -> Any:
+    def _symbol(self, entry: object, kind: str) -> Any:
         if not isinstance(entry, Access):
             return entry
         if entry.value in self.symbols:
@@ -325,7 +325,7 @@ class _ProgramWriter:
             self.loads[entry, kind] = self.builder.input(kind)
         return self.loads[entry, kind]
 
-    def _is_loaded(self, entry: Any) -> bool:
+    def _is_loaded(self, entry: object) -> bool:
         """Does an operand come from memory?"""
         if not isinstance(entry, Access) or entry.value in self.symbols:
             return False

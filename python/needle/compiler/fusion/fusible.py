@@ -78,7 +78,7 @@ def as_fusible(node: Node) -> FusibleNode | None:
     return make(node)
 
 
-def _elementwise(node: Node, inputs: Sequence[Any], emit: Emit) -> FusibleNode:
+def _elementwise(node: Node, inputs: Sequence[object], emit: Emit) -> FusibleNode:
     out = node.outs[0]
     axes = memory_order(out)
     entries = [access(x, out.shape, axes) if isinstance(x, Operand) else x for x in inputs]
@@ -240,7 +240,7 @@ def spliced(builder: Builder, typed: Any, inputs: Inputs) -> Sequence[Symbol]:
     return [stored[k] for k in sorted(stored)]
 
 
-def typed_constant(builder: Builder, number: Any, dtype: DType) -> Symbol:
+def typed_constant(builder: Builder, number: object, dtype: DType) -> Symbol:
     """A number with a dtype."""
     return builder.emit("constant", (), SCALAR, (number, dtype))
 

@@ -97,7 +97,7 @@ class Operand(NamedTuple):
         steps = zip(self.shape, self.strides, compact_strides(self.shape), strict=True)
         return self.is_whole() and all(n == 1 or s == c for n, s, c in steps)
 
-    def array(self, device: BackendDevice, handle: Any) -> NDArray:
+    def array(self, device: BackendDevice, handle: object) -> NDArray:
         """The same view of real memory."""
         return make_view(self.shape, self.strides, self.offset, self.dtype, device, handle)
 
@@ -165,7 +165,7 @@ class Node:
         return indices, array.shape[: len(indices)]
 
     def instead(
-        self, kernel: str, args: tuple[Any, ...], outs: tuple[Operand, ...] | None = None
+        self, kernel: str, args: tuple[object, ...], outs: tuple[Operand, ...] | None = None
     ) -> Node:
         """A call that takes the place of this one, with the same outputs if none are given."""
         outs = self.outs if outs is None else outs
@@ -194,13 +194,13 @@ class Node:
         return f"{results} = {self.kernel}({inputs}){onto}"
 
 
-def _text(argument: Any) -> str:
+def _text(argument: object) -> str:
     if isinstance(argument, tuple) and not isinstance(argument, Operand):
         return "(" + ", ".join(map(_text, argument)) + ")"
     return str(argument) if isinstance(argument, str) else repr(argument)
 
 
-def operands(args: tuple[Any, ...]) -> list[Operand]:
+def operands(args: tuple[object, ...]) -> list[Operand]:
     """All operands in nested tuples."""
     found: list[Operand] = []
     for item in args:
@@ -211,7 +211,7 @@ def operands(args: tuple[Any, ...]) -> list[Operand]:
     return found
 
 
-def map_operands(args: Any, change: Callable[[Operand], Any]) -> Any:
+def map_operands(args: object, change: Callable[[Operand], object]) -> Any:
     """The same nested tuples with other operands."""
     if isinstance(args, Operand):
         return change(args)

@@ -15,7 +15,7 @@ else refers to that memory, which reference counts tell. Then a call allocates a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from ..memory.plan import ARENA, Plan
 from ..passes.prepack import prepacked
 from ..trace.state import Cell, data_of, grad_of, set_data, set_grad
 from ..trace.tracer import ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
+
+if TYPE_CHECKING:
+    from ...types import Gradients, NumpyArray
 
 
 class Binding:
@@ -83,7 +86,7 @@ class Binding:
                 "another argument or from outside, and changes there; pass a copy, or only one."
             )
 
-    def _sharing_memory(self, originals: list[Any]) -> list[Any]:
+    def _sharing_memory(self, originals: list[object]) -> list[object]:
         """The arguments with memory that is written in place, and which the function also sees
         as another argument or as state."""
         given = {id(x): _memory_of(x) for x in originals}
@@ -99,7 +102,7 @@ class Binding:
     # Memory that is read ----------------------------------------------------------------------
 
     def _find_read_slots(
-        self, constants: dict[FlatValue, Any], prepacked_weights: dict[FlatValue, Operand]
+        self, constants: dict[FlatValue, object], prepacked_weights: dict[FlatValue, Operand]
     ) -> None:
         """The slot of each input (None: it is not read), and what is the same in all calls."""
         slots, trace, known = self.plan.slots, self.trace, self.known
@@ -149,7 +152,7 @@ class Binding:
                 buffers[self.counter_slot] = device.mod.from_numpy(counters, int64)
         return buffers
 
-    def _advance(self) -> np.ndarray[Any, Any]:
+    def _advance(self) -> NumpyArray:
         """The seed and offset of every draw; moves the generators to where the function leaves
         them."""
         words: list[int] = []
@@ -192,7 +195,7 @@ class Binding:
             elif output.kind != MEMORY:  # its slot is the state's own
                 self.new_outputs.append((i, slot))
 
-    def outputs(self, buffers: list[Any]) -> list[tuple[int, Any]]:
+    def outputs(self, buffers: list[object]) -> list[tuple[int, Any]]:
         """Give state and results memory; returns the outputs that got new memory, with it."""
         new = self.new_outputs
         if empty := take_memory(self.known.places, self.reads, self.donations, buffers):
@@ -226,7 +229,7 @@ class Binding:
             if o.kind == RESULT and o.requires_grad and not o.is_freed
         ]
 
-    def deliver(self, made: list[tuple[int, Any]], originals: list[Any]) -> Any:
+    def deliver(self, made: list[tuple[int, object]], originals: list[object]) -> Any:
         """Put every result where it belongs; gives what the function returns."""
         trace = self.trace
         results = self.leaves.copy()
@@ -249,7 +252,7 @@ class Binding:
         return results[0] if self.is_single else with_leaves(trace.result, results)
 
     def _give(
-        self, output: Output, array: NDArray, results: list[Any], originals: list[Any]
+        self, output: Output, array: NDArray, results: list[object], originals: list[object]
     ) -> None:
         """Put an output that got new memory where its kind says."""
         target = output.target
@@ -275,7 +278,7 @@ class Binding:
             set_data(originals[target], array)
             originals[target]._replaced = autograd.next_stamp()
 
-    def _link(self, results: list[Any], originals: list[Any]) -> None:
+    def _link(self, results: list[object], originals: list[object]) -> None:
         """Make the results nodes on top of what they were computed from, so that asking for a
         gradient through them raises an error that explains why there is none."""
         if not self.recorded:
@@ -286,7 +289,7 @@ class Binding:
             results[i].inputs, results[i]._stamp = sources, autograd.next_stamp()
 
 
-def check_writable(original: Any) -> None:
+def check_writable(original: object) -> None:
     """Raise if the function cannot write into an argument."""
     if isinstance(original, np.ndarray):
         if not original.flags.writeable:
@@ -301,7 +304,7 @@ def check_writable(original: Any) -> None:
         )
 
 
-def write_argument(original: Any, array: NDArray) -> None:
+def write_argument(original: object, array: NDArray) -> None:
     """Write into an argument's memory what the function wrote there."""
     if isinstance(original, np.ndarray):
         original[...] = array.numpy()
@@ -312,11 +315,11 @@ def write_argument(original: Any, array: NDArray) -> None:
         autograd.note_write(original)
 
 
-def _array_of(x: Any) -> Any:
+def _array_of(x: object) -> Any:
     return data_of(x) if isinstance(x, Tensor) else x
 
 
-def _memory_of(x: Any) -> Any:
+def _memory_of(x: object) -> Any:
     """The memory of an argument: a NumPy array stands for its own."""
     return x if isinstance(x, np.ndarray) else _array_of(x)._handle
 
@@ -328,7 +331,7 @@ class Compiled(TensorOp):
     """A result of a compiled function that changes something: its gradient raises an error. The
     gradients of others are in compiler/vjp.py."""
 
-    def gradient(self, out_grad: Any, node: Any) -> Any:
+    def gradient(self, out_grad: Tensor, node: Any) -> Gradients:
         raise TraceError(
             f"[jit] the result of shape {node.shape} of a compiled function that changes "
             "gradients, arguments or memory has no gradient; compute gradients inside of the "
@@ -339,7 +342,7 @@ class Compiled(TensorOp):
 COMPILED = Compiled()
 
 
-def as_result(array: NDArray, output: Output) -> Any:
+def as_result(array: NDArray, output: Output) -> NDArray | Tensor:
     """What the caller gets. Where eager mode would record a history, it is a node whose gradient
     explains why there is none."""
     if not output.is_tensor:

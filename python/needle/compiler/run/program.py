@@ -120,7 +120,7 @@ class CompiledProgram:
     # Running --------------------------------------------------------------------------------
 
     def run(
-        self, arguments: list[NDArray], originals: list[Any], seconds: list[float] | None = None
+        self, arguments: list[NDArray], originals: list[object], seconds: list[float] | None = None
     ) -> Any:
         """Call the program with arrays of the traced types; `originals` are what was passed, and
         `seconds`, if given, gets the time of each kernel."""
@@ -176,7 +176,7 @@ def _donation(output: Output) -> Donation | None:
 # Calls -------------------------------------------------------------------------------------------
 
 
-def compile_calls(plan: Plan) -> Any:
+def compile_calls(plan: Plan) -> Tiered | Interpreted:
     """A sequence of the device that all calls are on, if it has them, else a loop over kernels."""
     if plan.device is not None and plan.device.offers.sequence is not None:
         return Tiered(plan, recorded)
@@ -194,7 +194,7 @@ def recorded(plan: Plan, built: dict[int, Built]) -> Recorded:
         sequence.placeholder(slot, 0, 0, "uint8", slot in written)
     stand_ins: dict[FlatValue, Any] = {}
 
-    def array(x: Operand) -> Any:
+    def array(x: Operand) -> NDArray:
         handle = stand_ins.get(x.value)
         if handle is None:
             slot, offset = plan.places[x.value]
@@ -234,7 +234,7 @@ class Interpreted:
     def __init__(self, plan: Plan):
         self.plan = plan
 
-    def run(self, buffers: list[Any]) -> None:
+    def run(self, buffers: list[object]) -> None:
         memory: dict[FlatValue, Any] = {}
         for i, node in enumerate(self.plan.nodes):
             try:
@@ -256,16 +256,16 @@ class Interpreted:
         loop = loops.loop_of(node)
         return node if loop is None or len(path) == 1 else Interpreted(loop.plan).node_at(path[1:])
 
-    def run_timed(self, buffers: list[Any]) -> list[float]:
+    def run_timed(self, buffers: list[object]) -> list[float]:
         self.run(buffers)
         return [0.0] * len(self.plan.nodes)
 
     def _arrays(
-        self, node: Node, buffers: list[Any], memory: dict[FlatValue, Any]
+        self, node: Node, buffers: list[object], memory: dict[FlatValue, object]
     ) -> tuple[Any, ...]:
         plan = self.plan
 
-        def array(x: Operand) -> Any:
+        def array(x: Operand) -> NDArray:
             root = plan.roots[x.value]
             slot = plan.places[root].slot
             if slot != ARENA:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from ..passes.simplify import eliminate_dead_code
 from ..trace.record import Draw, Handle
 from ..trace.state import State, data_of
 from ..trace.tracer import Output, Trace
+
+if TYPE_CHECKING:
+    from ...types import NumpyArray
 
 # A prime and twice a prime: numbers that depend on them are unlikely to occur otherwise. One is
 # even, and their difference is a prime, so that numbers such as n // 2 have no integer slope.
@@ -138,7 +141,7 @@ class Blend:
         made.counter = first.counter
         return made
 
-    def _arguments(self, a: Any, b: Any, outs: dict[int, Operand]) -> Any:
+    def _arguments(self, a: object, b: object, outs: dict[int, Operand]) -> Any:
         if isinstance(a, Operand):
             return outs.get(id(a)) or self.argument(a, b)
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
@@ -216,13 +219,13 @@ class Blend:
 # Constants ---------------------------------------------------------------------------------------
 
 
-def _elements(handle: Any, dtype: DType) -> Any:
+def _elements(handle: Handle, dtype: DType) -> NumpyArray:
     """The elements in a piece of memory, as a NumPy array."""
     device = default_device()
     return np.asarray(from_device(make_view((handle.size,), (1,), 0, dtype, device, handle)))
 
 
-def _sequence(start: Any, size: int) -> Any:
+def _sequence(start: Any, size: int) -> NumpyArray:
     """An arithmetic sequence that starts with these two numbers, which may be equal."""
     step = start[1] - start[0] if start.dtype.kind in "iuf" else 0
     made = start[:1] + step * np.arange(size) if step else start[:1].repeat(size)
@@ -244,7 +247,7 @@ def _described(graph: Graph) -> tuple[list[str], list[FlatValue]]:
     """Calls and results as text, with values numbered in order of use; and these values."""
     order: dict[FlatValue, int] = {}
 
-    def seen(x: Any) -> Any:
+    def seen(x: object) -> Any:
         if isinstance(x, Operand):
             place = order.setdefault(x.value, len(order))
             return (place, x.value.size, x.dtype, x.shape, x.strides, x.offset)

@@ -96,7 +96,7 @@ def open_key(key: Hashable, marks: list[int | None]) -> Hashable:
     """A call's key without the sizes of dynamic axes."""
     rest = iter(marks)
 
-    def opened(part: Any) -> Any:
+    def opened(part: object) -> Any:
         if not isinstance(part, tuple):
             return part
         if part and part[0] is NDArray:

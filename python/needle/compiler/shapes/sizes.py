@@ -61,7 +61,7 @@ class SymbolicSize(int):
 
     n: int
 
-    def _linear(self, other: Any, scale: int, factor: int) -> Any:
+    def _linear(self, other: Any, scale: int, factor: int) -> SymbolicSize:
         """scale self + factor other"""
         slope, shift = (
             (other.slope, other.shift) if isinstance(other, SymbolicSize) else (0, int(other))
@@ -70,16 +70,16 @@ class SymbolicSize(int):
             self.n, scale * self.slope + factor * slope, scale * self.shift + factor * shift
         )
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Any:
         return self._linear(other, 1, 1) if isinstance(other, int) else NotImplemented
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: object) -> Any:
         return self._linear(other, 1, -1) if isinstance(other, int) else NotImplemented
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: object) -> Any:
         return self._linear(other, -1, 1) if isinstance(other, int) else NotImplemented
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: object) -> Any:
         if not isinstance(other, int):
             return NotImplemented
         if isinstance(other, SymbolicSize):
@@ -105,7 +105,7 @@ def _left(size: SymbolicSize, what: str) -> Any:
 def _comparing(name: str) -> Any:
     compare, plain = getattr(operator, name), getattr(int, f"__{name}__")
 
-    def method(self: SymbolicSize, other: Any) -> Any:
+    def method(self: SymbolicSize, other: object) -> Any:
         result = plain(self, other)
         if result is NotImplemented or not _is_user():
             return result
@@ -122,7 +122,7 @@ def _comparing(name: str) -> Any:
 def _refusing(name: str) -> Any:
     plain = getattr(int, name)
 
-    def method(self: SymbolicSize, *args: Any) -> Any:
+    def method(self: SymbolicSize, *args: object) -> Any:
         return _left(self, "a plain number") if _is_user() else plain(self, *args)
 
     return method
@@ -166,12 +166,12 @@ def seen_by_user(n: int) -> Iterator[None]:
     thread = threading.get_ident()
     guards.clear()
 
-    def shape(tensor: Any) -> tuple[int, ...]:
+    def shape(tensor: Tensor) -> tuple[int, ...]:
         found: tuple[int, ...] = real.__get__(tensor)
         is_asked = threading.get_ident() == thread and _is_user()
         return as_sizes(found, n) if is_asked else found
 
-    def length(tensor: Any) -> int:
+    def length(tensor: Tensor) -> int:
         found = real.__get__(tensor)
         is_asked = threading.get_ident() == thread and _is_user()
         if is_asked and found and isinstance(as_sizes(found[:1], n)[0], SymbolicSize):

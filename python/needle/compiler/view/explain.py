@@ -40,7 +40,7 @@ large product or of a copy through memory; what stays in the caches can be faste
 """
 
 
-def page(functions: Sequence[tuple[str, Any, list[Kernel]]]) -> str:
+def page(functions: Sequence[tuple[str, object, list[Kernel]]]) -> str:
     """The page for functions: their names, programs and kernels (with seconds, if measured)."""
     folder = Path(__file__).parent
     data = [_function(name, program, kernels) for name, program, kernels in functions]
@@ -141,7 +141,7 @@ def _kernel_numbers(graph: Graph, plan: Plan) -> list[int | None]:
 # Kernels and memory ------------------------------------------------------------------------------
 
 
-def _kernels(plan: Plan, kernels: list[Kernel], total: float) -> list[dict[str, Any]]:
+def _kernels(plan: Plan, kernels: list[Kernel], total: float) -> list[dict[str, object]]:
     most_flops, most_bytes = peaks(plan.nodes[0].device) if total and plan.nodes else (1.0, 1.0)
     made = []
     for k in kernels:

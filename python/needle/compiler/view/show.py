@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...backend import BackendDevice
 from ...dtype import float32
@@ -14,6 +14,9 @@ from ...ndarray.array import empty
 from ..control.loops import LOOP, body_text, loop_of
 from ..ir.graph import MATMUL_KERNELS, PROGRAM_KERNELS, RUN_C, RUN_KERNELS, Graph, Node
 from ..trace.breaks import PYTHON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Stages:
@@ -27,7 +30,7 @@ class Stages:
             raise KeyError(f"[jit] expected one of {', '.join(self._stages)}, got {name!r}.")
         return self._stages[name]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self._stages)
 
     def __str__(self) -> str:

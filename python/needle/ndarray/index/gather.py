@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from ..interop.asarray import as_numpy
 from ..layout import Shape
 from .errors import NOT_WHOLE, rewrite_index_error
 from .parse import normalize, out_of_bounds, parse
+
+if TYPE_CHECKING:
+    from ...types import DTypeLike, Index, NumpyArray
 
 
 class Selection(NamedTuple):
@@ -73,7 +76,7 @@ class Selection(NamedTuple):
         return rest[: self.position] + self.batch + rest[self.position :]
 
 
-def _as_index(entry: Any, a: NDArray) -> Any:
+def _as_index(entry: object, a: NDArray) -> Any:
     """Sequences, NumPy arrays and bools as NDArrays on a's device; the rest as it is."""
     if isinstance(entry, (list, tuple, range, np.ndarray, np.bool_, bool)):
         array = index_array(entry)
@@ -83,7 +86,7 @@ def _as_index(entry: Any, a: NDArray) -> Any:
     return entry
 
 
-def index_array(entry: Any) -> np.ndarray[Any, Any]:
+def index_array(entry: object) -> NumpyArray:
     """A sequence or NumPy array that was used as an index, as int64 or bool."""
     array = as_numpy("index", entry)
     if array.size == 0 and not isinstance(entry, np.ndarray):
@@ -110,7 +113,7 @@ def _expand_mask(mask: NDArray) -> list[NDArray]:
     ]
 
 
-def select(a: NDArray, index: Any) -> Selection:
+def select(a: NDArray, index: Index) -> Selection:
     """Resolve an index expression against an array."""
     if (plain := _native.view_cut(a, index)) is not None:
         return Selection(plain, (), (), (), 0)
@@ -148,7 +151,7 @@ def _told(op: str, axes: Shape, outside: Outside) -> str:
 
 
 @array_function
-def getitem(a: NDArray, index: Any) -> NDArray:
+def getitem(a: NDArray, index: Index) -> NDArray:
     """a[index]: a view for ints, slices, '...' and None; a copy with index arrays."""
     if (plain := _native.view_cut(a, index)) is not None:
         return plain
@@ -187,7 +190,7 @@ def _without_leading_ones(value: NDArray, ndim: int) -> NDArray:
 
 
 @array_function
-def add_at(a: NDArray, index: Any, value: NDArray) -> None:
+def add_at(a: NDArray, index: Index, value: NDArray) -> None:
     """a[index] += value in place, where repeated positions add up (NumPy's add.at)."""
     s = select(a, index)
     values = broadcast_to(cast(value, a.dtype), s.result_shape)
@@ -198,7 +201,7 @@ def add_at(a: NDArray, index: Any, value: NDArray) -> None:
 
 
 @array_function
-def into_zeros(shape: Shape, index: Any, value: NDArray) -> NDArray:
+def into_zeros(shape: Shape, index: Index, value: NDArray) -> NDArray:
     """Zeros of a shape with value added at the index: the adjoint of getitem."""
     out = full_array(shape, 0, value.dtype, value.device)
     s = select(out, index)
@@ -210,7 +213,7 @@ def into_zeros(shape: Shape, index: Any, value: NDArray) -> NDArray:
 
 
 @array_function
-def written_last(shape: Shape, index: Any, like: NDArray) -> NDArray:
+def written_last(shape: Shape, index: Index, like: NDArray) -> NDArray:
     """Of the elements that a[index] = value writes: does each one stay, or is it overwritten?
 
     A position that the index names twice keeps what was written last. Shape of a[index], bool.
@@ -300,7 +303,7 @@ def along_into_zeros(shape: Shape, index: NDArray, axis: int, value: NDArray) ->
 
 
 @array_function
-def one_hot(index: NDArray, n: int, dtype: Any) -> NDArray:
+def one_hot(index: NDArray, n: int, dtype: DTypeLike) -> NDArray:
     """1 at the index and 0 elsewhere, on a new last axis of size n. Floats must be whole."""
     layout.check_sizes((n,), "one_hot")
     given, index = index, cast(index, int64)

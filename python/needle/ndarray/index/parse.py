@@ -39,7 +39,7 @@ Expand = Callable[[Any], list[Any]]
 
 
 def normalize(
-    entries: list[Any], ndim: int, expand_mask: Expand, is_array: Callable[[Any], bool]
+    entries: list[object], ndim: int, expand_mask: Expand, is_array: Callable[[object], bool]
 ) -> list[Item]:
     """One Item per entry, `...` written out, masks replaced by the positions of their true ones.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from ...backend import BackendDevice, default_device
 from ...dtype import DType, bfloat16, dtype_of, float32
 from .. import functions
 from ..array import NDArray, from_numpy
+
+if TYPE_CHECKING:
+    from ...types import DTypeLike, NumpyArray
 
 
 def as_array_data(source: Any, device: BackendDevice | None, dtype: Any, share: bool) -> Any:
@@ -28,7 +31,7 @@ def as_array_data(source: Any, device: BackendDevice | None, dtype: Any, share: 
     return from_numpy(numbers("Tensor", source, kind), kind, device or default_device())
 
 
-def as_numpy(op: str, source: Any) -> np.ndarray[Any, Any]:
+def as_numpy(op: str, source: object) -> NumpyArray:
     """Nested lists or an array as a NumPy array."""
     try:
         array = np.asarray(source)
@@ -39,14 +42,14 @@ def as_numpy(op: str, source: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def check_values(op: str, array: np.ndarray[Any, Any], dtype: DType) -> None:
+def check_values(op: str, array: NumpyArray, dtype: DType) -> None:
     """Raise ValueError unless the integers of an array are values of an integer dtype."""
     if array.size and array.dtype.kind in "iuO" and dtype.is_integer:
         functions.check_fits(op, dtype, int(array.min()))
         functions.check_fits(op, dtype, int(array.max()))
 
 
-def numbers(op: str, source: Any, dtype: Any) -> np.ndarray[Any, Any]:
+def numbers(op: str, source: object, dtype: object) -> NumpyArray:
     """Real numbers as a NumPy array, which dtype (None: any) can hold.
 
     Whole numbers of Python must not wrap around; arrays are cast as `astype` does. NumPy would also
@@ -61,12 +64,12 @@ def numbers(op: str, source: Any, dtype: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _are_long(array: np.ndarray[Any, Any]) -> bool:
+def _are_long(array: NumpyArray) -> bool:
     """Are these numbers of which some have more than 64 bits?"""
     return array.dtype == object and all(isinstance(x, (int, float)) for x in array.flat)
 
 
-def numpy_dtype(dtype: Any) -> Any:
+def numpy_dtype(dtype: DTypeLike) -> Any:
     """How NumPy spells it; None is its own choice."""
     if dtype is not None and dtype_of(dtype) is bfloat16:
         raise TypeError("[Tensor] NumPy has no bfloat16: use NEEDLE_BACKEND=nd for it.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +10,11 @@ from ... import config
 from ...dtype import dtype_of
 from ..array import view_of
 
+if TYPE_CHECKING:
+    from ...types import NDArray, NumpyArray
 
-def from_dlpack(source: Any) -> Any:
+
+def from_dlpack(source: object) -> NumpyArray | NDArray:
     """The memory of an object with `__dlpack__`, as tensors hold arrays."""
     if not hasattr(source, "__dlpack__"):
         raise TypeError(
@@ -22,7 +25,7 @@ def from_dlpack(source: Any) -> Any:
     return view_of(source)
 
 
-def from_numpy(array: np.ndarray[Any, Any]) -> Any:
+def from_numpy(array: NumpyArray) -> NumpyArray | NDArray:
     """The memory of a NumPy array, as tensors hold arrays."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"[from_numpy] expected a numpy.ndarray, got {type(array).__name__}.")

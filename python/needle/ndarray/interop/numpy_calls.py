@@ -40,8 +40,8 @@ def call_numpy(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    lists: tuple[type[Iterable[Any]], ...] = (list, tuple),
-    is_recorded: Callable[[Any], bool] = lambda x: False,
+    lists: tuple[type[Iterable[object]], ...] = (list, tuple),
+    is_recorded: Callable[[object], bool] = lambda x: False,
 ) -> Any:
     """function(*args, **kwargs) with NumPy arrays in place of all objects of type `kind`.
 
@@ -49,7 +49,7 @@ def call_numpy(
     is recorded for one of the objects, results that lose it are refused."""
     found = recorded = False
 
-    def plain(x: Any) -> Any:
+    def plain(x: object) -> Any:
         nonlocal found, recorded
         if isinstance(x, kind):
             found = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -15,10 +15,13 @@ from ...backend.reference import Handle, view
 from ...dtype import bfloat16, dtype_of
 from ..array import NDArray, compact_view, make_view
 
+if TYPE_CHECKING:
+    from ...types import NumpyArray
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def wrap(array: np.ndarray[Any, Any]) -> NDArray:
+def wrap(array: NumpyArray) -> NDArray:
     """An NDArray over the memory of a NumPy array with any strides."""
     dtype = dtype_of(array.dtype)
     size = dtype.itemsize
@@ -39,14 +42,14 @@ def wrap(array: np.ndarray[Any, Any]) -> NDArray:
     return make_view(array.shape, strides, offset, dtype, cpu_numpy(), Handle(flat, dtype))
 
 
-def unwrap(a: NDArray) -> np.ndarray[Any, Any]:
+def unwrap(a: NDArray) -> NumpyArray:
     """The NumPy view of an NDArray that lies on the reference device."""
     if a.dtype is bfloat16:
         raise TypeError("[numpy] NumPy has no bfloat16: use NEEDLE_BACKEND=nd for it.")
     return view(a)
 
 
-def _deep(convert: Callable[[Any], Any], value: Any) -> Any:
+def _deep(convert: Callable[[Any], Any], value: object) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)(_deep(convert, v) for v in value)
     return convert(value)
@@ -59,7 +62,7 @@ def over_numpy(function: Callable[..., Any]) -> Any:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         had_numpy = False
 
-        def enter(value: Any) -> Any:
+        def enter(value: object) -> Any:
             nonlocal had_numpy
             if isinstance(value, np.ndarray):
                 had_numpy = True

@@ -60,14 +60,14 @@ class CKernel:
         shapes: Sequence[Shape] | None = None,
         dtypes: Sequence[Any] | None = None,
         count: int | None = None,
-    ) -> Any:
+    ) -> NDArray | tuple[NDArray, ...]:
         """The outputs: one array, or a tuple of several.
 
         `shapes` and `dtypes` are theirs, by default those of the first input; `count` is the
         number of iterations, by default the elements of the first output."""
         return _call(self, inputs, shapes, dtypes, count)
 
-    def function(self, dtypes: tuple[Any, ...]) -> CFunction:
+    def function(self, dtypes: tuple[object, ...]) -> CFunction:
         """The C function for operands of these types, outputs first; a number has none here, but
         its Python type."""
         found = self._functions.get(dtypes)
@@ -126,9 +126,9 @@ def _call(
     kernel: CKernel,
     inputs: tuple[Any, ...],
     shapes: Sequence[Shape] | None,
-    dtypes: Sequence[Any] | None,
+    dtypes: Sequence[object] | None,
     count: int | None,
-) -> Any:
+) -> NDArray | tuple[NDArray, ...]:
     inputs = tuple(a.item() if isinstance(a, np.generic) else a for a in inputs)
     arrays = [a for a in inputs if isinstance(a, NDArray)]
     if len(inputs) != len(kernel.inputs) or not arrays:

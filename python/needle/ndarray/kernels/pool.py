@@ -6,7 +6,7 @@ Of equal elements the first one of a window (in C order) is the largest; NaN is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,10 +18,13 @@ from ..functions import array_function, reduce
 from ..layout import Shape
 from .conv import Tap, Window, spaced, unfold
 
+if TYPE_CHECKING:
+    from ...types import NumpyArray
+
 Operands = Callable[[Tap], tuple[NDArray, NDArray]]
 
 
-def lowest(dtype: DType) -> Any:
+def lowest(dtype: DType) -> float | int:
     """What no element of the dtype is below."""
     if dtype is bool_:
         return False
@@ -123,7 +126,7 @@ def adaptive_bounds(n: int, parts: int) -> list[tuple[int, int]]:
     return [(i * n // parts, -(-(i + 1) * n // parts)) for i in range(parts)]
 
 
-def adaptive_places(spatial: Shape, parts: Shape) -> np.ndarray[Any, Any]:
+def adaptive_places(spatial: Shape, parts: Shape) -> NumpyArray:
     """(P, K): the places in (S...) that each window sees; shorter windows repeat some."""
     places = np.zeros((1, 1), np.int64)
     for n, count in zip(spatial, parts, strict=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from ... import _native
 from ...dtype import DType
@@ -19,12 +19,12 @@ Arrays = tuple[NDArray, ...]
 
 
 @array_function
-def run(program: Program, *arrays: NDArray, axes: Shape = ()) -> Any:
-    """The outputs of a tile program over the broadcast of the arrays: one array, or a tuple.
+def run(program: Program, *arrays: NDArray, axes: Shape = ()) -> NDArray:
+    """The output of a tile program over the broadcast of the arrays; of several, see `run_all`.
 
     The row is made of `axes`, which count from 0 in the broadcast shape and are in order. Row
     values have size 1 there, column values on all other axes."""
-    result = _native.new_run(program, arrays, axes)
+    result: NDArray | None = _native.new_run(program, arrays, axes)
     if result is not None:
         return result
     device = arrays[0].device
@@ -38,7 +38,10 @@ def run(program: Program, *arrays: NDArray, axes: Shape = ()) -> Any:
     outs = tuple([empty_like(shape, dtype, device, *arrays) for shape, dtype in forms])
     turned = (outs, arrays) if order is None else [_turned(x, order) for x in (outs, arrays)]
     device.mod.run(typed, *turned, len(axes))
-    return outs[0] if len(outs) == 1 else outs
+    return outs[0] if len(outs) == 1 else outs  # type: ignore[return-value]
+
+
+run_all: Callable[..., Arrays] = run  # type: ignore[assignment]  # of several outputs
 
 
 @lru_cache(maxsize=1024)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...autograd import Tensor
 from ...ops import chunk, logsoftmax, sigmoid, softmax as _softmax, tanh, where
@@ -17,6 +17,9 @@ from ...ops.network.activation import (
     silu as _silu,
     softplus as softplus,
 )
+
+if TYPE_CHECKING:
+    from ...types import DTypeLike
 
 SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al., 2017
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -113,12 +116,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return a * b.sigmoid()
 
 
-def softmax(input: Tensor, dim: int = -1, *, dtype: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """e^x / Σ e^x along dim"""
     return _softmax(input if dtype is None else input.astype(dtype), dim)
 
 
-def log_softmax(input: Tensor, dim: int = -1, *, dtype: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """ln softmax(x) along dim, without overflow"""
     return logsoftmax(input if dtype is None else input.astype(dtype), dim)
 

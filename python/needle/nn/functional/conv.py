@@ -6,12 +6,15 @@ Inputs of convolutions and pooling may lack the batch axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ... import ops
 from ...autograd import Tensor
-from ...ops.network.conv import Sizes, conv_channels_last, conv_transpose_channels_last
+from ...ops.network.conv import conv_channels_last, conv_transpose_channels_last
 from ...ops.network.pool import channels_first, channels_last
+
+if TYPE_CHECKING:
+    from ...types import Padding, Sizes
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
@@ -74,7 +77,7 @@ def _check_conv(
 
 def _conv(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes,
-    padding: Any, dilation: Sizes, groups: int,
+    padding: Padding, dilation: Sizes, groups: int,
 ) -> Tensor:  # fmt: skip
     op = f"conv{rank}d"
     x = _batched(op, input, rank)
@@ -86,7 +89,7 @@ def _conv(
 
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1,
-    padding: Any = 0, dilation: Sizes = 1, groups: int = 1,
+    padding: Padding = 0, dilation: Sizes = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """(N, C, L) with weight (O, C/groups, K) -> (N, O, L'); padding: a number, "same", "valid"."""
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
@@ -94,7 +97,7 @@ def conv1d(
 
 def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1,
-    padding: Any = 0, dilation: Sizes = 1, groups: int = 1,
+    padding: Padding = 0, dilation: Sizes = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """(N, C, H, W) with weight (O, C/groups, K, K) -> (N, O, H', W'); padding as in conv1d."""
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
@@ -102,7 +105,7 @@ def conv2d(
 
 def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1,
-    padding: Any = 0, dilation: Sizes = 1, groups: int = 1,
+    padding: Padding = 0, dilation: Sizes = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """(N, C, D, H, W) with weight (O, C/groups, K, K, K); padding as in conv1d."""
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
@@ -154,7 +157,7 @@ def conv_transpose3d(
 # Pooling ------------------------------------------------------------------------------------------
 
 
-def _pool(name: str, rank: int, pool: Callable[..., T], input: Tensor, *options: Any) -> T:
+def _pool(name: str, rank: int, pool: Callable[..., T], input: Tensor, *options: object) -> T:
     y: Any = pool(_batched(f"{name}{rank}d", input, rank), *options)
     has_indices = isinstance(y, tuple)
     y = tuple(_like_input(part, input) for part in y) if has_indices else _like_input(y, input)
@@ -164,7 +167,7 @@ def _pool(name: str, rank: int, pool: Callable[..., T], input: Tensor, *options:
 def max_pool1d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
     """The largest of each window of (N, C, L); with return_indices also where it lies."""
     options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
     return _pool("max_pool", 1, ops.max_pool, input, *options)
@@ -173,7 +176,7 @@ def max_pool1d(
 def max_pool2d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
     """The largest of each window of (N, C, H, W); with return_indices also where, as h W + w."""
     options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
     return _pool("max_pool", 2, ops.max_pool, input, *options)
@@ -182,7 +185,7 @@ def max_pool2d(
 def max_pool3d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
     """The largest of each window of (N, C, D, H, W); with return_indices also where."""
     options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
     return _pool("max_pool", 3, ops.max_pool, input, *options)
@@ -215,23 +218,23 @@ def avg_pool3d(
     return _pool("avg_pool", 3, ops.avg_pool, input, *options)
 
 
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
     """(N, C, L) -> (N, C, output_size): averages of equal parts."""
     return _pool("adaptive_avg_pool", 1, ops.adaptive_avg_pool, input, output_size)
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
     """(N, C, H, W) -> (N, C, *output_size): averages of equal parts."""
     return _pool("adaptive_avg_pool", 2, ops.adaptive_avg_pool, input, output_size)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """(N, C, L) -> (N, C, output_size): the largest of equal parts."""
     options = (output_size, return_indices)
     return _pool("adaptive_max_pool", 1, ops.adaptive_max_pool, input, *options)
 
 
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """(N, C, H, W) -> (N, C, *output_size): the largest of equal parts."""
     options = (output_size, return_indices)
     return _pool("adaptive_max_pool", 2, ops.adaptive_max_pool, input, *options)

@@ -6,7 +6,7 @@ B = batch, T = time, E = embedding size, H = heads, D = size of a head.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from ..linear import Linear
 from ..module import Module
 from ..norm import LayerNorm1d
 
+if TYPE_CHECKING:
+    from ...types import DeviceLike, DTypeLike
+
 __all__ = ["MultiHeadAttention", "AttentionLayer", "TransformerLayer", "Transformer"]
 
 
@@ -32,15 +35,15 @@ class MultiHeadAttention(Module):
         *,
         dropout: float = 0.0,
         causal: bool = False,
-        device: Any = None,
-        dtype: Any = "float32",
+        device: object = None,
+        dtype: DTypeLike = "float32",
     ):
         self.device = device
         self.dtype = dtype
         self.causal = causal
         self.dropout = Dropout(dropout)
 
-    def create_causal_mask(self, i: int, j: int, device: Any) -> Tensor:
+    def create_causal_mask(self, i: int, j: int, device: DeviceLike) -> Tensor:
         """(1, 1, i, j): the most negative number above the diagonal, else 0."""
         lowest = float(np.finfo(np.float32).min)
         ones = init.ones(i, j, device=device, dtype=self.dtype)
@@ -81,7 +84,7 @@ class AttentionLayer(Module):
         out_features: int | None = None,
         dropout: float = 0.0,
         causal: bool = True,
-        device: Any = None,
+        device: object = None,
         dtype: Any = "float32",
     ):
         k_features = q_features if k_features is None else k_features
@@ -134,7 +137,7 @@ class TransformerLayer(Module):
         *,
         dropout: float = 0.0,
         causal: bool = True,
-        device: Any = None,
+        device: object = None,
         dtype: Any = "float32",
     ):
         options = {"device": device, "dtype": dtype}
@@ -163,7 +166,7 @@ class TransformerLayer(Module):
 class Transformer(Module):
     """A learned position for every step, then layers: (T, B, E) -> (same, zeros like it)."""
 
-    def __new__(cls, *args: Any, **options: Any) -> Transformer:
+    def __new__(cls, *args: object, **options: object) -> Transformer:
         theirs = sorted(options.keys() & {"d_model", "nhead", "num_encoder_layers"})
         if theirs:
             raise TypeError(
@@ -175,7 +178,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(
-        sz: int, device: Any = None, dtype: Any = "float32"
+        sz: int, device: DeviceLike | None = None, dtype: DTypeLike = "float32"
     ) -> Tensor:
         """PyTorch's causal mask (T, T): -∞ above the diagonal, else 0."""
         above = init.full((sz, sz), float("-inf"), device=device, dtype=dtype)
@@ -191,7 +194,7 @@ class Transformer(Module):
         dim_head: int = 32,
         dropout: float = 0.0,
         causal: bool = True,
-        device: Any = None,
+        device: object = None,
         dtype: Any = "float32",
         batch_first: bool = False,
         sequence_len: int = 2048,

@@ -8,7 +8,7 @@ cell's weights are used as they are at each call: plain tensors may replace them
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ... import init
 from ...autograd import Tensor
@@ -18,12 +18,15 @@ from ...ops.network.recurrent import recurrent_layer
 from .. import functional as F
 from ..module import IN_OUT, Module, Parameter, layouts
 
+if TYPE_CHECKING:
+    from ...types import BackendDevice, DeviceLike, DTypeLike
+
 __all__ = ["RNNCell", "LSTMCell", "GRUCell", "RNN", "LSTM", "GRU"]
 
 State = tuple[Tensor, ...]  # h, or h and c: each (B, H)
 
 
-def _check_kinds(name: str, states: Any, count: int) -> None:
+def _check_kinds(name: str, states: object, count: int) -> None:
     """One tensor, in a tuple, or those of an LSTM."""
     parts = list(states) if isinstance(states, (tuple, list)) else None
     if parts is not None and len(parts) == count and all(isinstance(s, Tensor) for s in parts):
@@ -54,8 +57,8 @@ class _Cell(Module):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
             if whole_number(type(self).__name__, name, size) < 1:
@@ -128,8 +131,8 @@ class RNNCell(_Cell):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(
@@ -208,7 +211,9 @@ class _Recurrent(Module):
         ]
         setattr(self, self.cells_name, cells)
 
-    def make_cell(self, inputs: int, size: int, bias: bool, device: Any, dtype: Any) -> _Cell:
+    def make_cell(
+        self, inputs: int, size: int, bias: bool, device: DeviceLike, dtype: DTypeLike
+    ) -> _Cell:
         """A cell of this network."""
         return self.cell(inputs, size, bias, device, dtype)
 
@@ -277,8 +282,8 @@ class RNN(_Recurrent):
         num_layers: int = 1,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = "float32",
+        device: BackendDevice | None = None,
+        dtype: object = "float32",
         *,
         batch_first: bool = False,
         dropout: float = 0.0,
@@ -290,7 +295,9 @@ class RNN(_Recurrent):
             batch_first=batch_first, dropout=dropout, bidirectional=bidirectional,
         )  # fmt: skip
 
-    def make_cell(self, inputs: int, size: int, bias: bool, device: Any, dtype: Any) -> _Cell:
+    def make_cell(
+        self, inputs: int, size: int, bias: bool, device: DeviceLike, dtype: DTypeLike
+    ) -> _Cell:
         return RNNCell(inputs, size, bias, self.nonlinearity, device, dtype)
 
     def forward(self, X: Tensor, h0: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -56,7 +56,7 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
+        device: object = None,
         dtype: Any = "float32",
     ):
         if num_heads < 1 or embed_dim % num_heads:
@@ -257,7 +257,7 @@ class _TransformerBlock(Module):
     def _feed_forward(self, x: Tensor) -> Any:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
-    def _in_turn(self, x: Tensor, *steps: tuple[Module, Callable[[Tensor], Any]]) -> Tensor:
+    def _in_turn(self, x: Tensor, *steps: tuple[Module, Callable[[Tensor], object]]) -> Tensor:
         """Each step added to its input, which is normalised after that, or (norm_first) before the
         step."""
         for norm, step in steps:
@@ -279,7 +279,7 @@ class TransformerEncoderLayer(_TransformerBlock):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
+        device: object = None,
         dtype: Any = "float32",
     ):
         options = {"device": device, "dtype": dtype}
@@ -326,7 +326,7 @@ class TransformerDecoderLayer(_TransformerBlock):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
+        device: object = None,
         dtype: Any = "float32",
     ):
         options = {"device": device, "dtype": dtype}
@@ -408,7 +408,7 @@ class TransformerDecoder(Module):
         self.layers = [copy.deepcopy(decoder_layer) for _ in range(num_layers)]
         self.norm = norm
 
-    def forward(self, tgt: Tensor, memory: Tensor, *masks: Any, **options: Any) -> Tensor:
+    def forward(self, tgt: Tensor, memory: Tensor, *masks: object, **options: object) -> Tensor:
         """The masks are those of TransformerDecoderLayer, in its order or by name."""
         x = tgt
         for layer in self.layers:
@@ -429,7 +429,7 @@ class RotaryEmbedding(Module):
         self.base = base
         self.interleaved = interleaved
 
-    def angles(self, positions: Any, like: Tensor) -> tuple[Tensor, Tensor]:
+    def angles(self, positions: object, like: Tensor) -> tuple[Tensor, Tensor]:
         """cos and sin (T, dim/2) for positions (T,), computed in float64."""
         frequencies = self.base ** (-np.arange(0, self.dim, 2) / self.dim)
         turned = np.asarray(positions, np.float64)[..., None] * frequencies

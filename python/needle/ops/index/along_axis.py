@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ..common import along, constant, either, flat_or_along, reporting_as
 from ..elementwise import astype
 from .indexing import ARRAY, AddAt, FromZero, SetItem, getitem, split_index
 
+if TYPE_CHECKING:
+    from ...types import Index, NDArray, TensorLike
+
 __all__ = [
     "index_add", "Gather", "AlongIntoZeros", "gather", "take_along_axis", "ScatterAdd",
     "scatter_add", "scatter",
@@ -26,7 +29,7 @@ __all__ = [
 # Positions ----------------------------------------------------------------------------------------
 
 
-def places(op: str, index: Any, x: Tensor) -> Tensor:
+def places(op: str, index: Index, x: Tensor) -> Tensor:
     """Positions along an axis of x that do not count from its end, as PyTorch's."""
     return FromZero()(astype(_whole(op, index, x), "int64"))
 
@@ -39,7 +42,7 @@ def rewrite_position_error(op: str, x: Tensor, axis: int) -> rewrite_index_error
     )
 
 
-def vector_of_places(op: str, index: Any, x: Tensor) -> Tensor:
+def vector_of_places(op: str, index: Index, x: Tensor) -> Tensor:
     """`places` of one axis; a number is an axis of one."""
     found = places(op, index, x)
     if found.ndim > 1:
@@ -47,7 +50,7 @@ def vector_of_places(op: str, index: Any, x: Tensor) -> Tensor:
     return found.reshape((1,)) if found.ndim == 0 else found
 
 
-def _whole(op: str, index: Any, x: Tensor) -> Tensor:
+def _whole(op: str, index: Index, x: Tensor) -> Tensor:
     """An index along an axis as a tensor of integers."""
     if isinstance(index, (int, np.integer, list, tuple, range)):
         index = select.index_array(index)
@@ -71,7 +74,7 @@ class Gather(TensorOp):
     def __init__(self, axis: int):
         self.axis = axis
 
-    def compute(self, a: Any, index: Any) -> Any:
+    def compute(self, a: NDArray, index: NDArray) -> NDArray:
         return select.take_along(a, index, self.axis)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -86,14 +89,14 @@ class AlongIntoZeros(TensorOp):
         self.axis = axis
         self.shape = shape
 
-    def compute(self, a: Any, index: Any) -> Any:
+    def compute(self, a: NDArray, index: NDArray) -> NDArray:
         return select.along_into_zeros(self.shape, index, self.axis, a)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
         return Gather(self.axis)(out_grad, node.inputs[1]), None
 
 
-def gather(x: Tensor, dim: int, index: Any) -> Tensor:
+def gather(x: Tensor, dim: int, index: Index) -> Tensor:
     """out[i, j, k] = x[i, index[i, j, k], k] for dim 1; index may be smaller than x elsewhere."""
     row, dim = along("gather", x, dim)
     index = places("gather", index, x)
@@ -104,7 +107,7 @@ def gather(x: Tensor, dim: int, index: Any) -> Tensor:
 
 
 def take_along_axis(
-    x: Tensor, index: Any = None, axis: int | None = -1, *, indices: Any = None
+    x: Tensor, index: Index = None, axis: int | None = -1, *, indices: Index = None
 ) -> Tensor:
     """`gather` with NumPy's rule: x and index (or indices) broadcast on all axes but this one. Axis
     None: of the flattened tensor."""
@@ -126,7 +129,7 @@ def take_along_axis(
 
 
 @reporting_as("index_add")
-def index_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
+def index_add(x: Tensor, dim: int, index: Index, src: TensorLike) -> Tensor:
     """x with slice i of src added to slice index[i], along dim; repeated positions add up."""
     row, dim = along("index_add", x, dim)
     value = _addend("index_add", src, x)
@@ -143,7 +146,7 @@ def index_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
         return AddAt((*[slice(None)] * dim, ARRAY))(x, value, at)
 
 
-def _addend(op: str, src: Any, x: Tensor) -> Tensor:
+def _addend(op: str, src: TensorLike, x: Tensor) -> Tensor:
     value = constant(src, x, op)
     if dtype_of(value.dtype).is_floating and not dtype_of(x.dtype).is_floating:
         raise TypeError(f"[{op}] cannot add {value.dtype} to {x.dtype}; cast one of them.")
@@ -156,7 +159,7 @@ class ScatterAdd(TensorOp):
     def __init__(self, axis: int):
         self.axis = axis
 
-    def compute(self, a: Any, index: Any, value: Any) -> Any:
+    def compute(self, a: NDArray, index: NDArray, value: NDArray) -> NDArray:
         out = F.copy(a)
         select.add_along(out, index, self.axis, value)
         return out
@@ -166,7 +169,7 @@ class ScatterAdd(TensorOp):
         return out_grad, None, Gather(self.axis)(out_grad, index)
 
 
-def scatter_add(x: Tensor, dim: int, index: Any, src: Any) -> Tensor:
+def scatter_add(x: Tensor, dim: int, index: Index, src: TensorLike) -> Tensor:
     """x with src[i, j, k] added at [i, index[i, j, k], k] for dim 1; repeated positions add up."""
     row, dim = along("scatter_add", x, dim)
     value = _addend("scatter_add", src, x)
@@ -192,7 +195,14 @@ def _source(op: str, value: Tensor, index: Tensor) -> Tensor:
 
 
 @reporting_as("scatter")
-def scatter(x: Tensor, dim: int, index: Any, src: Any = None, *, value: Any = None) -> Tensor:
+def scatter(
+    x: Tensor,
+    dim: int,
+    index: Index,
+    src: TensorLike | None = None,
+    *,
+    value: TensorLike | None = None,
+) -> Tensor:
     """x with src[i, j, k], or a number, at [i, index[i, j, k], k] for dim 1.
 
     Of several for one position, the last one stays."""

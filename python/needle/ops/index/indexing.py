@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from ..common import (
 from ..compare import check_mask, clip, equal, where
 from ..elementwise import astype
 
+if TYPE_CHECKING:
+    from ...types import Index, NumpyArray, TensorLike
+
 __all__ = [
     "GetItem", "IntoZeros", "take", "SetItem", "WrittenLast", "AddAt", "masked_fill", "NonZero",
     "nonzero",
@@ -52,10 +55,10 @@ class _Array:
 
 ARRAY = _Array()
 PLAIN_BOUNDS = frozenset({int, type(None)})  # types of a slice's start, stop and step
-Index = tuple[Any, ...]
+Entries = tuple[Any, ...]
 
 
-def split_index(index: Any, x: Tensor) -> tuple[Index, list[Tensor]]:
+def split_index(index: Index, x: Tensor) -> tuple[Entries, list[Tensor]]:
     """The template of an index expression, and its arrays as tensors."""
     entries = index if isinstance(index, tuple) else (index,)
     if all(map(_is_plain, entries)):
@@ -76,19 +79,19 @@ def split_index(index: Any, x: Tensor) -> tuple[Index, list[Tensor]]:
     return tuple(template), arrays
 
 
-def _is_plain(entry: Any) -> bool:
+def _is_plain(entry: object) -> bool:
     """An int, `...`, None, or a slice of ints: most indices, which hold no tensors."""
     if type(entry) is slice:
         return PLAIN_BOUNDS.issuperset(map(type, (entry.start, entry.stop, entry.step)))
     return type(entry) is int or entry is None or entry is Ellipsis
 
 
-def _bound(value: Any) -> Any:
+def _bound(value: object) -> Any:
     """A slice's start, stop or step: plain, so that operators hold no tensors."""
     return value.__index__() if isinstance(value, Tensor) else value
 
 
-def _filled(template: Index, arrays: Sequence[Any]) -> Index:
+def _filled(template: Entries, arrays: Sequence[object]) -> Entries:
     if not arrays:
         return template
     remaining = iter(arrays)
@@ -101,10 +104,10 @@ def _filled(template: Index, arrays: Sequence[Any]) -> Index:
 class GetItem(TensorOp):
     """y = x[index];  the adjoint of x is zero but for adjoint[index] += g"""
 
-    def __init__(self, index: Index):
+    def __init__(self, index: Entries):
         self.index = index
 
-    def compute(self, a: Any, *arrays: Any) -> Any:
+    def compute(self, a: NDArray, *arrays: NDArray) -> NDArray:
         return select.getitem(a, _filled(self.index, arrays))
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -116,11 +119,11 @@ class GetItem(TensorOp):
 class IntoZeros(TensorOp):
     """y = 0, y[index] += x: the adjoint of GetItem, and GetItem is its adjoint"""
 
-    def __init__(self, index: Index, shape: Shape):
+    def __init__(self, index: Entries, shape: Shape):
         self.index = index
         self.shape = shape
 
-    def compute(self, a: Any, *arrays: Any) -> Any:
+    def compute(self, a: NDArray, *arrays: NDArray) -> NDArray:
         return select.into_zeros(self.shape, _filled(self.index, arrays), a)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -143,8 +146,8 @@ def iterate(x: Tensor) -> Iterator[Tensor]:
 
 @reporting_as("take")
 def take(
-    x: Tensor, index: Any = None, axis: int | None = None, *, dim: int | None = None,
-    indices: Any = None, mode: str = "raise", out: None = None,
+    x: Tensor, index: Index = None, axis: int | None = None, *, dim: int | None = None,
+    indices: Index = None, mode: str = "raise", out: None = None,
 ) -> Tensor:  # fmt: skip
     """The elements (axis None: of the flattened tensor) or slices of x at the positions that index
     (or indices) has. mode: those outside "raise" an error, "wrap" around, or are the first and the
@@ -160,7 +163,7 @@ def take(
     return getitem(rows, (*[slice(None)] * at, positions))
 
 
-def _inside(positions: Any, x: Tensor, n: int, mode: str) -> Tensor:
+def _inside(positions: Index, x: Tensor, n: int, mode: str) -> Tensor:
     """Positions of an axis of size n, for those of NumPy's modes that know no others."""
     if mode not in ("wrap", "clip"):
         raise ValueError(f"[take] mode must be 'raise', 'wrap' or 'clip', got {mode!r:.60}.")
@@ -193,11 +196,11 @@ def from_zero(ignored: int | None = None) -> Program:
 class FromZero(FlatOp):
     """y = i, or i - FAR where i < 0: an index that does not count from the end"""
 
-    def compute(self, ids: Any) -> Any:
+    def compute(self, ids: NDArray) -> NDArray:
         return F.run(from_zero(), ids)
 
 
-def _positions(index: Any) -> Any:
+def _positions(index: Index) -> int | Tensor | NDArray | NumpyArray:
     """An index along one axis: numbers stay numbers, the rest are arrays."""
     return index if isinstance(index, (Tensor, NDArray, int)) else select.index_array(index)
 
@@ -208,10 +211,10 @@ def _positions(index: Any) -> Any:
 class SetItem(TensorOp):
     """y = x, y[index] = v;  x gets g but where v went, v gets g[index]"""
 
-    def __init__(self, index: Index):
+    def __init__(self, index: Entries):
         self.index = index
 
-    def compute(self, a: Any, value: Any, *arrays: Any) -> Any:
+    def compute(self, a: NDArray, value: NDArray, *arrays: NDArray) -> NDArray:
         out = F.copy(a)
         select.setitem(out, _filled(self.index, arrays), value)
         return out
@@ -236,15 +239,15 @@ class WrittenLast(TensorOp):
 
     differentiable = False
 
-    def __init__(self, index: Index, shape: Shape):
+    def __init__(self, index: Entries, shape: Shape):
         self.index = index
         self.shape = shape
 
-    def compute(self, *arrays: Any) -> Any:
+    def compute(self, *arrays: NDArray) -> NDArray:
         return select.written_last(self.shape, _filled(self.index, arrays), arrays[0])
 
 
-def setitem(x: Tensor, index: Any, value: Any) -> None:
+def setitem(x: Tensor, index: Index, value: TensorLike) -> None:
     """x[index] = value.
 
     Written in place when no gradient flows through it: x is a leaf (or nothing is recorded) and
@@ -281,10 +284,10 @@ def _refuse_view(x: Tensor) -> None:
 class AddAt(TensorOp):
     """y = x, y[index] += v, where repeated positions add up"""
 
-    def __init__(self, index: Index):
+    def __init__(self, index: Entries):
         self.index = index
 
-    def compute(self, a: Any, value: Any, *arrays: Any) -> Any:
+    def compute(self, a: NDArray, value: NDArray, *arrays: NDArray) -> NDArray:
         out = F.copy(a)
         select.add_at(out, _filled(self.index, arrays), value)
         return out
@@ -299,12 +302,12 @@ class AddAt(TensorOp):
 
 
 @reporting_as("masked_fill")
-def masked_fill(x: Tensor, mask: Any, value: Scalar | Tensor) -> Tensor:
+def masked_fill(x: Tensor, mask: TensorLike, value: Scalar | Tensor) -> Tensor:
     """value where the mask is true, else x."""
     return where(as_mask("masked_fill", mask, x), value, x)
 
 
-def as_mask(op: str, mask: Any, x: Tensor) -> Tensor:
+def as_mask(op: str, mask: TensorLike, x: Tensor) -> Tensor:
     """A mask for x, which is made of bools: numbers are mostly something else, such as logits."""
     check_mask(op, mask)
     found = constant(mask, check_tensor(op, x), op)
@@ -320,7 +323,7 @@ class NonZero(TensorOp):
 
     differentiable = False
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.nonzero(a)
 
 

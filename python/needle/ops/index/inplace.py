@@ -18,12 +18,12 @@ from ..common import constant, is_scalar
 Update = Callable[[Tensor, Any], Tensor]  # of x by y
 
 
-def is_recorded(*operands: Any) -> bool:
+def is_recorded(*operands: object) -> bool:
     """Is there a gradient to record of an operator on these?"""
     return is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in operands)
 
 
-def _in_place(kernel: str, outside: Callable[[Any, Any], Tensor]) -> Update:
+def _in_place(kernel: str, outside: Callable[[object, object], Tensor]) -> Update:
     """The operator that writes `kernel(x, y)` into x, or else gives `outside(x, y)`."""
 
     def operator(x: Tensor, y: Any) -> Tensor:

@@ -5,8 +5,8 @@ They are made of the plain reductions, whose gradients they have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from ...ndarray.array import NDArray, as_scalar
 from ..common import Scalar, constant, flag, numpy_options
 from ..compare import equal, maximum, where
 
-Axes = int | Sequence[int] | None
+if TYPE_CHECKING:
+    from ...types import Axes
 
 
 class Reduced(TypedDict, total=False):
@@ -77,7 +78,7 @@ def mean_with(op: Any, a: Tensor, axes: Axes, keepdims: bool, numpy: Mapping[str
 
 
 def var_with(
-    op: str, a: Tensor, axes: Axes, keepdims: bool, correction: float, numpy: Mapping[str, Any]
+    op: str, a: Tensor, axes: Axes, keepdims: bool, correction: float, numpy: Mapping[str, object]
 ) -> Tensor:
     """The same for a variance, also around a mean that is given."""
     given = numpy_options(op, numpy, "dtype", "where", "mean")
@@ -96,7 +97,7 @@ def var_with(
     return variance if op == "var" else _root(variance)
 
 
-def mask_of(op: str, mask: Any, x: Tensor) -> Tensor | None:
+def mask_of(op: str, mask: object, x: Tensor) -> Tensor | None:
     """NumPy's `where` of a reduction: bools that broadcast to x; None for all of x."""
     if mask is True:
         return None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...autograd import Tensor, TensorOp
 from ...dtype import accumulator, averaged, dtype_of
@@ -30,9 +29,10 @@ from ..reduce import max, shared
 from .along_axis import Gather
 from .indexing import getitem
 
-__all__ = ["ArgSort", "argsort", "sort", "topk", "median", "SearchSorted", "searchsorted", "unique"]
+if TYPE_CHECKING:
+    from ...types import Axes, NDArray, TensorLike
 
-Axes = int | Sequence[int] | None
+__all__ = ["ArgSort", "argsort", "sort", "topk", "median", "SearchSorted", "searchsorted", "unique"]
 
 
 class ArgSort(TensorOp):
@@ -45,11 +45,11 @@ class ArgSort(TensorOp):
         self.descending = descending
         self.count = count
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.argsort(a, self.axis, self.descending, self.count)
 
 
-def _check_order(op: str, kind: Any, order: Any, stable: Any) -> None:
+def _check_order(op: str, kind: object, order: object, stable: Any) -> None:
     """NumPy's choice of an algorithm: ours is stable, which each of them may be."""
     if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
         raise ValueError(
@@ -110,7 +110,7 @@ def topk(
 class Picked(TensorOp):
     """y = an element of x that was found outside of the graph; equal ones share the gradient"""
 
-    def compute(self, a: Any, found: Any) -> Any:
+    def compute(self, a: NDArray, found: NDArray) -> NDArray:
         return found
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -172,13 +172,13 @@ class SearchSorted(TensorOp):
     def __init__(self, right: bool):
         self.right = right
 
-    def compute(self, ordered: Any, values: Any) -> Any:
+    def compute(self, ordered: NDArray, values: NDArray) -> NDArray:
         return F.searchsorted(ordered, values, self.right)
 
 
 def searchsorted(
-    ordered: Tensor, values: Any = None, right: bool | None = None, *, side: str | None = None,
-    sorter: Any = None, v: Any = None,
+    ordered: Tensor, values: TensorLike | None = None, right: bool | None = None, *,
+    side: str | None = None, sorter: object = None, v: TensorLike | None = None,
 ) -> Tensor:  # fmt: skip
     """Where values (or v) go into an ordered 1-D tensor: before equal elements, or behind them for
     right=True, or side="right". sorter: positions that put the tensor in order."""
@@ -194,7 +194,7 @@ def searchsorted(
 
 
 @reporting_as("searchsorted")
-def _in_order(x: Tensor, sorter: Any) -> Tensor:
+def _in_order(x: Tensor, sorter: object) -> Tensor:
     found = constant(sorter, x)
     if found.shape != x.shape or not dtype_of(found.dtype).is_integer:
         raise ValueError(
@@ -208,7 +208,7 @@ def unique(
     x: Tensor, return_inverse: bool = False, return_counts: bool = False, *,
     return_index: bool = False, axis: int | None = None, dim: int | None = None,
     equal_nan: bool = True, sorted: bool = True,
-) -> Any:  # fmt: skip
+) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """The distinct elements, or slices along an axis, in order (which sorted=False leaves open).
     With them, where each one is first (return_index), which one each of x's is (return_inverse),
     and how many there are (return_counts). With equal_nan, NaN equals NaN.

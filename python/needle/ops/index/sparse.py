@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from ...autograd import Tensor, TensorOp
 from ...ndarray import functions as F
 from ..common import constant
 
-Numbers = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from ...types import NDArray, NumpyArray
 
 
 class SparseMatrix:
@@ -19,7 +20,7 @@ class SparseMatrix:
 
     Values of one place add up."""
 
-    def __init__(self, indptr: Numbers, indices: Numbers, values: Numbers, columns: int):
+    def __init__(self, indptr: NumpyArray, indices: NumpyArray, values: NumpyArray, columns: int):
         self.indptr = indptr
         self.indices = indices
         self.values = values
@@ -41,7 +42,7 @@ class SparseMatmul(TensorOp):
         self.matrix = matrix
         self.axis = axis
 
-    def compute(self, a: Any, indptr: Any, indices: Any, values: Any) -> Any:
+    def compute(self, a: NDArray, indptr: NDArray, indices: NDArray, values: NDArray) -> NDArray:
         return F.sparse_matmul(a, indptr, indices, values, self.axis)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...autograd import Tensor, TensorOp
 from ...ndarray import functions as F
@@ -15,6 +15,9 @@ from ..compare import greater, where
 from ..fused import FusedOp
 from ..reduce import in_floats
 from ..unary import erf, exp, square
+
+if TYPE_CHECKING:
+    from ...ndarray.array import NDArray
 
 ROOT_HALF = math.sqrt(0.5)
 DENSITY = 1 / math.sqrt(2 * math.pi)  # of the normal distribution at 0
@@ -63,10 +66,10 @@ class Gelu(TensorOp):
 
     elementwise = True
 
-    def compute(self, x: Any) -> Any:
+    def compute(self, x: NDArray) -> NDArray:
         return F.run(gelu_program, in_floats(x))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return GeluGradient()(out_grad, node.inputs[0])
 
 
@@ -75,10 +78,10 @@ class GeluGradient(FusedOp):
 
     elementwise = True
 
-    def compute(self, g: Any, x: Any) -> Any:
+    def compute(self, g: NDArray, x: NDArray) -> NDArray:
         return F.run(gelu_gradient, g, x)
 
-    def definition(self, g: Any, x: Any) -> Any:
+    def definition(self, g: Tensor, x: Tensor) -> Tensor:
         density = exp(square(x) * -0.5) * DENSITY
         return g * ((erf(x * ROOT_HALF) + 1) * 0.5 + x * density)
 
@@ -90,10 +93,10 @@ class GeluTanh(TensorOp):
 
     elementwise = True
 
-    def compute(self, x: Any) -> Any:
+    def compute(self, x: NDArray) -> NDArray:
         return F.run(gelu_tanh, in_floats(x))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return GeluTanhGradient()(out_grad, node.inputs[0])
 
 
@@ -116,10 +119,10 @@ class Silu(TensorOp):
 
     elementwise = True
 
-    def compute(self, x: Any) -> Any:
+    def compute(self, x: NDArray) -> NDArray:
         return F.run(silu_program, in_floats(x))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return SiluGradient()(out_grad, node.inputs[0])
 
 
@@ -152,10 +155,10 @@ class LeakyRelu(TensorOp):
     def __init__(self, slope: float):
         self.slope = slope
 
-    def compute(self, x: Any) -> Any:
+    def compute(self, x: NDArray) -> NDArray:
         return F.run(leaky_relu_program(self.slope), in_floats(x))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return where(greater(node.inputs[0], 0), out_grad, out_grad * self.slope)
 
 
@@ -196,10 +199,10 @@ class Softplus(TensorOp):
         self.beta = beta
         self.threshold = threshold
 
-    def compute(self, x: Any) -> Any:
+    def compute(self, x: NDArray) -> NDArray:
         return F.run(softplus_program(self.beta, self.threshold), in_floats(x))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return SoftplusGradient(self.beta, self.threshold)(out_grad, node.inputs[0])
 
 
@@ -246,10 +249,10 @@ class Elu(TensorOp):
     def __init__(self, alpha: float):
         self.alpha = alpha
 
-    def compute(self, x: Any) -> Any:
+    def compute(self, x: NDArray) -> NDArray:
         return F.run(elu_program(self.alpha), in_floats(x))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return EluGradient(self.alpha)(out_grad, node.inputs[0])
 
 

@@ -8,7 +8,7 @@ equal.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...autograd import Tensor, TensorTuple, TensorTupleOp
 from ...ndarray import functions as F
@@ -17,6 +17,9 @@ from ..common import check_tensor
 from ..compare import not_equal, where
 from ..composite import gradient_of_gradient
 from .softmax import logsumexp, softmax
+
+if TYPE_CHECKING:
+    from ...ndarray.array import NDArray
 
 
 class Attention(TensorTupleOp):
@@ -29,7 +32,9 @@ class Attention(TensorTupleOp):
         self.scale = scale
         self.causal = causal
 
-    def compute(self, q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    def compute(
+        self, q: NDArray, k: NDArray, v: NDArray, mask: NDArray | None = None
+    ) -> tuple[NDArray, NDArray]:
         return sequence.attention(q, k, v, mask, self.scale, self.causal)
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
@@ -54,8 +59,16 @@ class AttentionGradient(TensorTupleOp):
         self.with_mask = with_mask
 
     def compute(
-        self, q: Any, k: Any, v: Any, y: Any, lse: Any, g: Any, g_log: Any, mask: Any = None
-    ) -> Any:
+        self,
+        q: NDArray,
+        k: NDArray,
+        v: NDArray,
+        y: NDArray,
+        lse: NDArray,
+        g: NDArray,
+        g_log: NDArray,
+        mask: NDArray | None = None,
+    ) -> tuple[NDArray, ...]:
         return sequence.attention_backward(
             (q, k, v, mask), (y, lse), (g, g_log), self.scale, self.causal, self.with_mask
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,18 +19,21 @@ from ...ndarray.kernels.conv import Window
 from ..common import check_tensor
 from ..contraction import einsum
 
+if TYPE_CHECKING:
+    from ...types import NDArray, Padding, Sizes
+
 __all__ = [
     "Conv", "ConvByData", "ConvByWeight", "conv", "conv_channels_last",
     "conv_transpose_channels_last", "Unfold", "Fold", "unfold", "fold",
 ]  # fmt: skip
 
-Sizes = int | Sequence[int]
-
 
 class Conv(TensorOp):
     """y[n, p, o] = Σ_k,c x[n, p·stride + k·dilation - padding, c] w[k, c, o]"""
 
-    def __init__(self, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1):
+    def __init__(
+        self, stride: Sizes = 1, padding: object = 0, dilation: Sizes = 1, groups: int = 1
+    ):
         self.stride = stride
         self.padding = padding
         self.dilation = dilation
@@ -40,7 +43,7 @@ class Conv(TensorOp):
         """The geometry for filters of this size."""
         return make_window("conv", size, self.stride, self.padding, self.dilation)
 
-    def compute(self, x: Any, w: Any) -> Any:
+    def compute(self, x: NDArray, w: NDArray) -> NDArray:
         return W.conv(x, w, self.window(w.shape[:-2]), self.groups)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -59,10 +62,10 @@ class ConvByData(TensorOp):
         self.groups = groups
         self.spatial = spatial
 
-    def compute(self, y: Any, w: Any) -> Any:
+    def compute(self, y: NDArray, w: NDArray) -> NDArray:
         return W.conv_by_data(y, w, self.window, self.groups, self.spatial)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> tuple[Tensor | None, Tensor | None]:
         y, w = node.inputs
         by_weight = ConvByWeight(self.window, self.groups)
         return (
@@ -78,10 +81,10 @@ class ConvByWeight(TensorOp):
         self.window = window
         self.groups = groups
 
-    def compute(self, x: Any, y: Any) -> Any:
+    def compute(self, x: NDArray, y: NDArray) -> NDArray:
         return W.conv_by_weight(x, y, self.window, self.groups)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, y = node.inputs
         by_data = ConvByData(self.window, self.groups, x.shape[1:-1])
         return (
@@ -109,7 +112,7 @@ def conv_by_definition(x: Tensor, w: Tensor, window: Window, groups: int = 1) ->
     return y.reshape((*y.shape[: 1 + rank], w.shape[-1]))
 
 
-def conv(a: Tensor, b: Tensor, stride: Sizes = 1, padding: Any = 1) -> Tensor:
+def conv(a: Tensor, b: Tensor, stride: Sizes = 1, padding: Sizes = 1) -> Tensor:
     """The course's convolution: a (N, H, W, C), b (K, K, C, O) -> (N, H', W', O)."""
     return conv_channels_last(a, b, stride, padding, op="conv")
 
@@ -118,7 +121,7 @@ def conv_channels_last(
     x: Tensor,
     w: Tensor,
     stride: Sizes = 1,
-    padding: Any = 0,
+    padding: Padding = 0,
     dilation: Sizes = 1,
     groups: int = 1,
     op: str = "conv",
@@ -143,7 +146,7 @@ def conv_transpose_channels_last(
     x: Tensor,
     w: Tensor,
     stride: Sizes = 1,
-    padding: Any = 0,
+    padding: Sizes = 0,
     output_padding: Sizes = 0,
     dilation: Sizes = 1,
     groups: int = 1,
@@ -209,7 +212,7 @@ def per_axis(op: str, name: str, value: Any, rank: int, least: int = 1) -> tuple
     return tuple(int(v) for v in values)
 
 
-def make_window(op: str, size: Any, stride: Any, padding: Any, dilation: Any) -> Window:
+def make_window(op: str, size: Any, stride: Any, padding: object, dilation: Any) -> Window:
     """A Window from numbers, sequences, (before, after) pairs, "same" or "valid"."""
     rank = len(size)
     dilation = per_axis(op, "dilation", dilation, rank)
@@ -235,10 +238,10 @@ class Unfold(TensorOp):
     def __init__(self, window: Window):
         self.window = window
 
-    def compute(self, x: Any) -> Any:
+    def compute(self, x: NDArray) -> NDArray:
         return W.unfold(x, self.window)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return Fold(self.window, node.inputs[0].shape[1:-1])(out_grad)
 
 
@@ -251,15 +254,15 @@ class Fold(TensorOp):
         self.window = window
         self.spatial = spatial
 
-    def compute(self, windows: Any) -> Any:
+    def compute(self, windows: NDArray) -> NDArray:
         return W.fold(windows, self.window, self.spatial)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return Unfold(self.window)(out_grad)
 
 
 def unfold(
-    x: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Any = 0, stride: Sizes = 1
+    x: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
     """Every window as a column (im2col): x (N, C, S...) -> (N, C K, P)."""
     if check_tensor("unfold", x).ndim < 3:
@@ -280,7 +283,7 @@ def fold(
     output_size: Sequence[int],
     kernel_size: Sizes,
     dilation: Sizes = 1,
-    padding: Any = 0,
+    padding: Sizes = 0,
     stride: Sizes = 1,
 ) -> Tensor:
     """Columns added up at their places (col2im): (N, C K, P) -> (N, C, S...), unfold's adjoint."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...autograd import Tensor, TensorOp
 from ...dtype import dtype_of
@@ -10,6 +10,9 @@ from ...ndarray import functions as F
 from ...tile.ir import computed_in
 from ...tile.program import Scalar, Symbol, cast, program
 from ..elementwise import astype
+
+if TYPE_CHECKING:
+    from ...ndarray.array import NDArray
 
 
 @program
@@ -28,7 +31,7 @@ class Dropout(TensorOp):
     def __init__(self, share: float):
         self.share = share
 
-    def compute(self, x: Any, kept: Any) -> Any:
+    def compute(self, x: NDArray, kept: NDArray) -> NDArray:
         dtype = computed_in(dtype_of(x.dtype))
         return F.run(masked, x, kept, F.full_like(x, self.share, dtype, shape=()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...autograd import Tensor, TensorOp
 from ...backend.protocol import Outside
@@ -46,6 +46,9 @@ from ..reduce import accumulator, averaged, in_floats
 from ..unary import log as log_of, sigmoid as sigmoid_of
 from .softmax import logsoftmax
 
+if TYPE_CHECKING:
+    from ...ndarray.array import NDArray
+
 
 @program
 def log_total(x: Symbol, ids: Row, zero: Row) -> Symbol:
@@ -69,7 +72,7 @@ class CrossEntropy(TensorOp):
     def __init__(self, axis: int):
         self.axis = axis
 
-    def compute(self, x: Any, ids: Any) -> Any:
+    def compute(self, x: Any, ids: object) -> NDArray:
         x = in_floats(x)
         ids = _with_axis(ids, self.axis)
         zero = _zero_for(x, ids, self.axis)
@@ -102,7 +105,7 @@ class MeanCrossEntropy(TensorOp):
         self.axis = axis
         self.ignored = ignored
 
-    def compute(self, x: Any, ids: Any) -> Any:
+    def compute(self, x: object, ids: object) -> Any:
         x = in_floats(x)
         mean, self.statistics = _mean_cross_entropy(x, ids, self.axis, self.ignored)
         return mean
@@ -123,14 +126,14 @@ class MeanCrossEntropyGradient(FusedOp):
         self.axis = axis
         self.ignored = ignored
 
-    def compute(self, x: Any, ids: Any, g: Any) -> Any:
+    def compute(self, x: Any, ids: Any, g: Any) -> NDArray:
         noted = self.statistics
         if not can_share(noted, x):
             _, noted = _mean_cross_entropy(x, ids, self.axis, self.ignored)
         source = mean_cross_entropy_gradient(self.ignored)
         return F.run(source, x, _with_axis(ids, self.axis), g, *noted, axes=(self.axis,))
 
-    def definition(self, x: Any, ids: Any, g: Any) -> Any:
+    def definition(self, x: Tensor, ids: Tensor, g: Tensor) -> Tensor:
         kept = not_equal(ids, self.ignored)
         share = where(kept, g / kept.astype(g.dtype).sum(), 0.0)
         rows = (v.expand_dims(self.axis) for v in (ids, share))
@@ -142,11 +145,11 @@ def _mean_cross_entropy(x: Any, ids: Any, axis: int, ignored: int) -> tuple[Any,
     expanded = _with_axis(ids, axis)
     zero = _zero_for(x, expanded, axis, ignored)
     statistics = accumulator(x.dtype)
-    losses, top, total = F.run(
+    losses, top, total = F.run_all(
         cross_entropy_program(ignored, statistics), x, expanded, zero, axes=(axis,)
     )
     everywhere = tuple(range(x.ndim))
-    mean, count = F.run(mean_of_kept(ignored, x.dtype), losses, expanded, axes=everywhere)
+    mean, count = F.run_all(mean_of_kept(ignored, x.dtype), losses, expanded, axes=everywhere)
     return F.reshape(mean, ()), (F.reshape(count, ()), top, total)
 
 
@@ -184,11 +187,11 @@ def mean_cross_entropy_gradient(ignored: int) -> Program:
     return mean_cross_entropy_gradient
 
 
-def _with_axis(ids: Any, axis: int) -> Any:
+def _with_axis(ids: Any, axis: int) -> NDArray:
     return F.reshape(ids, (*ids.shape[:axis], 1, *ids.shape[axis:]))
 
 
-def _zero_for(x: Any, ids: Any, axis: int, ignored: int | None = None) -> Any:
+def _zero_for(x: Any, ids: Any, axis: int, ignored: int | None = None) -> NDArray:
     """0 for every class id that there is, an error for others: programs do not look at ids, and
     negative ones do not count from the end. Takes from a view of one zero, not from x itself."""
     classes = x.shape[axis]
@@ -237,7 +240,7 @@ def code_of_wrong(p: Symbol) -> Symbol:
     return cast(choose(low >= 0, choose(top <= 1, 0.0, code(top, FAR)), code(low, -FAR)), int64)
 
 
-def _zero_for_probabilities(name: str, p: Any, result: Any) -> Any:
+def _zero_for_probabilities(name: str, p: Any, result: Any) -> NDArray:
     """A zero of the result's dtype, taken from an array of one element, at a place that it does not
     have if some p is outside of 0 to 1: so that compiled programs look, too."""
     zero = F.full_like(result, 0, shape=(1,))
@@ -264,7 +267,7 @@ class BinaryCrossEntropy(TensorOp):
 
     dp = g (p - t) / (p (1 - p)), the denominator at least 1e-12;  dt = g (ln(1 - p) - ln p)"""
 
-    def compute(self, p: Any, t: Any) -> Any:
+    def compute(self, p: Any, t: Any) -> NDArray:
         other = F.binary("subtract", 1, t)
         by_p = F.binary("multiply", t, _log(p))
         by_rest = F.binary("multiply", other, _log(F.binary("subtract", 1, p)))
@@ -282,7 +285,7 @@ class BinaryCrossEntropy(TensorOp):
         return dp, dt
 
 
-def _log(p: Any) -> Any:
+def _log(p: Any) -> NDArray:
     return F.binary("maximum", F.unary("log", p), -100)
 
 
@@ -305,7 +308,7 @@ class LogitsCrossEntropy(TensorOp):
 
     elementwise = True
 
-    def compute(self, x: Any, t: Any) -> Any:
+    def compute(self, x: NDArray, t: NDArray) -> NDArray:
         dtype = averaged(promote(dtype_of(x.dtype), dtype_of(t.dtype)))
         return F.run(logits_cross_entropy, F.cast(x, dtype), F.cast(t, dtype))
 
@@ -321,10 +324,10 @@ class LogitsCrossEntropyGradient(FusedOp):
 
     elementwise = True
 
-    def compute(self, g: Any, x: Any, t: Any) -> Any:
+    def compute(self, g: NDArray, x: NDArray, t: NDArray) -> NDArray:
         return F.run(logits_cross_entropy_gradient, g, x, t)
 
-    def definition(self, g: Any, x: Any, t: Any) -> Any:
+    def definition(self, g: Tensor, x: Tensor, t: Tensor) -> Tensor:
         return g * ((1 - t) * sigmoid_of(x) - t * sigmoid_of(-x))
 
 

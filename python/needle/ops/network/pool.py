@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from ..index.indexing import getitem, take
 from ..reduce import argmax
 from ..shape.concat import concatenate
 from ..shape.pad import piece
-from .conv import Sizes, Unfold, per_axis
+from .conv import Unfold, per_axis
+
+if TYPE_CHECKING:
+    from ...types import NDArray, NumpyArray, Sizes
 
 __all__ = [
     "MaxPool", "PickLargest", "SpreadLargest", "LargestPosition", "max_pool",
@@ -37,10 +40,10 @@ class MaxPool(TensorOp):
     def __init__(self, window: Window):
         self.window = window
 
-    def compute(self, x: Any) -> Any:
+    def compute(self, x: NDArray) -> NDArray:
         return pooling.largest(x, self.window)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return SpreadLargest(self.window)(node.inputs[0], out_grad)
 
 
@@ -50,7 +53,7 @@ class PickLargest(TensorOp):
     def __init__(self, window: Window):
         self.window = window
 
-    def compute(self, x: Any, values: Any) -> Any:
+    def compute(self, x: NDArray, values: NDArray) -> NDArray:
         return pooling.pick_largest(x, values, self.window)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -63,7 +66,7 @@ class SpreadLargest(TensorOp):
     def __init__(self, window: Window):
         self.window = window
 
-    def compute(self, x: Any, values: Any) -> Any:
+    def compute(self, x: NDArray, values: NDArray) -> NDArray:
         return pooling.spread_largest(x, values, self.window)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -78,7 +81,7 @@ class LargestPosition(TensorOp):
     def __init__(self, window: Window):
         self.window = window
 
-    def compute(self, x: Any) -> Any:
+    def compute(self, x: NDArray) -> NDArray:
         return pooling.largest_position(x, self.window)
 
 
@@ -150,7 +153,7 @@ def max_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
+) -> tuple[Tensor, Tensor] | Tensor:
     """The largest element of each window, one window per stride (its size, if not given).
 
     With return_indices also where it lies: the place in S..., counted in C order. A window that
@@ -162,7 +165,7 @@ def max_pool(
     return (y, channels_first(LargestPosition(window)(last))) if return_indices else y
 
 
-def adaptive_max_pool(x: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool(x: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest element of each of output_size parts of space (None: as many as there are)."""
     spatial = _space("adaptive_max_pool", x)
     parts = _parts("adaptive_max_pool", spatial, output_size)
@@ -238,11 +241,11 @@ def _wide(x: Tensor) -> Tensor:
     return astype(x, widened(dtype_of(x.dtype)))
 
 
-def _like(values: np.ndarray[Any, Any], x: Tensor) -> Tensor:
+def _like(values: NumpyArray, x: Tensor) -> Tensor:
     return constant(values.astype(dtype_of(_average_dtype(x)).storage), x)
 
 
-def _counts(window: Window, spatial: Shape, count_include_pad: bool) -> np.ndarray[Any, Any]:
+def _counts(window: Window, spatial: Shape, count_include_pad: bool) -> NumpyArray:
     """How many elements each window averages over: (P...). What ceil_mode adds never counts."""
     along = []
     axes = zip(spatial, window.output(spatial, "avg_pool"), window.size, window.stride, strict=True)
@@ -253,7 +256,7 @@ def _counts(window: Window, spatial: Shape, count_include_pad: bool) -> np.ndarr
     return np.asarray(functools.reduce(np.multiply.outer, along))
 
 
-def adaptive_avg_pool(x: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool(x: Tensor, output_size: Sizes) -> Tensor:
     """The average of each of output_size parts of space (None: as many as there are)."""
     spatial = _space("adaptive_avg_pool", x)
     parts = _parts("adaptive_avg_pool", spatial, output_size)
@@ -275,7 +278,7 @@ def global_avg_pool(x: Tensor) -> Tensor:
     return x.mean(tuple(range(2, 2 + len(spatial))))
 
 
-def _parts(op: str, spatial: Shape, output_size: Any) -> Shape:
+def _parts(op: str, spatial: Shape, output_size: Sizes) -> Shape:
     if isinstance(output_size, Sequence):
         given = tuple(output_size)
         if len(given) == len(spatial):

@@ -8,7 +8,7 @@ the G gates, bx and b (G H,) their biases. The devices' kernels run all steps in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...autograd import Tensor, TensorTuple, TensorTupleOp
 from ...ndarray import functions as F
@@ -16,6 +16,9 @@ from ...ndarray.kernels import sequence
 from ..common import check_tensor
 from ..composite import gradient_of_gradient
 from ..shape.concat import chunk, split, stack
+
+if TYPE_CHECKING:
+    from ...types import NDArray, TensorLike
 
 
 class RecurrentLayer(TensorTupleOp):
@@ -33,7 +36,7 @@ class RecurrentLayer(TensorTupleOp):
     def __init__(self, cell: str):
         self.cell = cell
 
-    def compute(self, x: Any, wx: Any, h0: Any, w: Any, *more: Any) -> Any:
+    def compute(self, x: Any, wx: Any, h0: Any, w: Any, *more: Any) -> tuple[NDArray, ...]:
         c0, bx, b = _named(self.cell, more)
         v = F.reshape(F.matmul(_in_rows(x), wx), (*x.shape[:2], wx.shape[1]))
         if bx is not None and sequence.CELLS[self.cell].splits:
@@ -49,19 +52,19 @@ class RecurrentLayer(TensorTupleOp):
         return tuple([next(found) if x.requires_grad else None for x in node.inputs])
 
 
-def _named(cell: str, more: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+def _named(cell: str, more: tuple[object, ...]) -> tuple[Any, Any, Any]:
     """c0, bx and b, of the inputs that follow the weights; None for those that are not there."""
     c0, *biases = more if sequence.CELLS[cell].has_c else (None, *more)
     bx, b = biases or (None, None)
     return c0, bx, b
 
 
-def _in_rows(a: Any) -> Any:
+def _in_rows(a: Any) -> NDArray:
     """(T, B, N) as (T B, N)"""
     return F.reshape(a, (a.shape[0] * a.shape[1], a.shape[2]))
 
 
-def _transposed(a: Any) -> Any:
+def _transposed(a: Any) -> NDArray:
     return F.exchange(a, 0, 1)
 
 
@@ -135,13 +138,13 @@ def recurrent_layer(
 States = tuple[Tensor, Any]  # h; c, or None
 
 
-def _lstm_step(v: Tensor, s: Tensor, h: Tensor, c: Any) -> States:
+def _lstm_step(v: Tensor, s: Tensor, h: Tensor, c: TensorLike) -> States:
     i, f, g, o = chunk(v + s, 4, -1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     return o.sigmoid() * c.tanh(), c
 
 
-def _gru_step(v: Tensor, s: Tensor, h: Tensor, c: Any) -> States:
+def _gru_step(v: Tensor, s: Tensor, h: Tensor, c: TensorLike) -> States:
     (v_r, v_z, v_n), (s_r, s_z, s_n) = chunk(v, 3, -1), chunk(s, 3, -1)
     z = (v_z + s_z).sigmoid()
     n = (v_n + (v_r + s_r).sigmoid() * s_n).tanh()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +19,13 @@ from ..index.sparse import SparseMatrix, sparse_matmul
 from .conv import per_axis
 from .pool import adaptive_avg_pool
 
+if TYPE_CHECKING:
+    from ...types import NumpyArray
+
 __all__ = ["interpolate"]
 
 LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}  # and the number of spatial axes
 MODES = ("nearest", "nearest-exact", *LINEAR, "area")
-Positions = np.ndarray[Any, Any]
 
 
 def interpolate(
@@ -78,7 +80,9 @@ def _check(x: Tensor, mode: str, align_corners: bool | None) -> Shape:
     return x.shape[2:]
 
 
-def _target(spatial: Shape, size: Any, scale_factor: Any) -> tuple[Shape, tuple[float | None, ...]]:
+def _target(
+    spatial: Shape, size: object, scale_factor: Any
+) -> tuple[Shape, tuple[float | None, ...]]:
     """The new sizes, and the factors that were given."""
     rank = len(spatial)
     if (size is None) == (scale_factor is None):
@@ -146,7 +150,7 @@ def _weights(
     return SparseMatrix(np.arange(m + 1) * 2, pairs.reshape(-1), weights.reshape(-1), n)
 
 
-def _places(n: int, m: int, factor: float | None, align_corners: bool, real: Any) -> Positions:
+def _places(n: int, m: int, factor: float | None, align_corners: bool, real: Any) -> NumpyArray:
     """Where the m new elements lie among the n old ones."""
     j = np.arange(m).astype(real)
     if align_corners:

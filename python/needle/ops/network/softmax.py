@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...autograd import Tensor, TensorOp
 from ...ndarray import functions as F, layout
@@ -24,7 +24,10 @@ from ...tile.program import (
 )
 from ..common import check_tensor, one_of
 from ..fused import FusedOp
-from ..reduce import Axes, Reduction, in_floats, over_axes
+from ..reduce import Reduction, in_floats, over_axes
+
+if TYPE_CHECKING:
+    from ...types import Axes, NDArray
 
 __all__ = ["LogSumExp", "logsumexp", "Normalizer", "LogSoftmax", "Softmax", "logsoftmax", "softmax"]
 
@@ -81,12 +84,12 @@ class LogSumExp(Reduction):
     keywords = ("where",)
     identity = -math.inf
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         axes = self.reduced(len(a.shape))
         result = F.run(log_sum_exp, in_floats(a), axes=axes)
         return result if self.keepdims else F.squeeze(result, axes)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         x: Any = node.inputs[0]
         axes = self.reduced(x.ndim)
         g, y = (self.spread(v, x) for v in (out_grad, node))
@@ -123,10 +126,10 @@ class LogSoftmax(Normalizer):
 
     name = "logsoftmax"
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.run(log_softmax, in_floats(a), axes=self.axes(len(a.shape)))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         x: Any = node.inputs[0]
         return LogSoftmaxGradient(self.axes(x.ndim))(out_grad, node)
 
@@ -145,10 +148,10 @@ class Softmax(Normalizer):
 
     name = "softmax"
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.run(softmax_program, in_floats(a), axes=self.axes(len(a.shape)))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         x: Any = node.inputs[0]
         return SoftmaxGradient(self.axes(x.ndim))(out_grad, node)
 
@@ -162,7 +165,7 @@ class SoftmaxGradient(FusedOp):
         self.axes = axes
 
 
-def _axis(op: str, axes: Any, axis: Any, dim: Any) -> Any:
+def _axis(op: str, axes: Axes, axis: Axes, dim: Axes) -> Any:
     axis = one_of(op, axis) if axes is None and dim is None else one_of(op, axes, axis, dim)
     return -1 if axis is None else axis
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...autograd import Tensor, TensorTuple, TensorTupleOp
 from ...ndarray import functions as F
@@ -22,8 +22,11 @@ from ...tile.program import (
     square,
 )
 from ..common import check_tensor
-from ..fused import FusedTupleOp, run_composite
+from ..fused import FusedTupleOp, run_composites
 from .layer_norm import column_moments, goes_by_columns, layer_norm_by_definition, other_axes
+
+if TYPE_CHECKING:
+    from ...ndarray.array import NDArray
 
 
 class BatchNorm(TensorTupleOp):
@@ -37,13 +40,13 @@ class BatchNorm(TensorTupleOp):
         self.axes = axes
         self.eps = eps
 
-    def compute(self, x: Any, w: Any, b: Any) -> Any:
+    def compute(self, x: NDArray, w: NDArray, b: NDArray) -> Any:
         if not goes_by_columns(x, self.axes):
-            return F.run(by_rows(self.eps), x, w, b, axes=self.axes)
+            return F.run_all(by_rows(self.eps), x, w, b, axes=self.axes)
         mean, var, scale = column_moments(x, self.axes, self.eps)
         return F.run(affine_deviation, x, mean, scale, w, b), mean, var
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> tuple[Tensor, ...]:
         x, w, _ = node.inputs
         g, g_mean, g_var = out_grad.tuple()
         _, mean, var = node.tuple()
@@ -61,17 +64,26 @@ class BatchNormGradient(FusedTupleOp):
         self.axes = axes
         self.eps = eps
 
-    def compute(self, g: Any, x: Any, w: Any, mean: Any, var: Any, g_mean: Any, g_var: Any) -> Any:
+    def compute(
+        self,
+        g: NDArray,
+        x: NDArray,
+        w: NDArray,
+        mean: NDArray,
+        var: NDArray,
+        g_mean: NDArray,
+        g_var: NDArray,
+    ) -> Any:
         if not goes_by_columns(x, self.axes):
             source = gradient_by_rows(self.eps)
-            return F.run(source, g, x, w, mean, var, g_mean, g_var, axes=self.axes)
-        sums = F.run(adjoint_sums, g, x, mean, axes=other_axes(x, self.axes))
+            return F.run_all(source, g, x, w, mean, var, g_mean, g_var, axes=self.axes)
+        sums = F.run_all(adjoint_sums, g, x, mean, axes=other_axes(x, self.axes))
         count = math.prod(x.shape[i] for i in self.axes)
-        dw, *factors = F.run(adjoint_factors(count, self.eps), *sums, w, var, g_mean, g_var)
+        dw, *factors = F.run_all(adjoint_factors(count, self.eps), *sums, w, var, g_mean, g_var)
         return F.run(scaled_adjoint, g, x, mean, *factors), dw, sums[0]
 
-    def definition(self, *inputs: Any) -> Any:
-        return run_composite(gradient_by_rows(self.eps), *inputs, axes=self.axes)
+    def definition(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return run_composites(gradient_by_rows(self.eps), *inputs, axes=self.axes)
 
 
 @cache

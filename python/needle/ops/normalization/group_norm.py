@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...autograd import Tensor, TensorOp
 from ...ndarray import functions as F
@@ -12,6 +12,9 @@ from ...tile.program import Program, Row, Symbol, program, row_mean, row_sum, rs
 from ..common import can_share
 from ..fused import FusedTupleOp
 from .layer_norm import layer_norm_by_definition
+
+if TYPE_CHECKING:
+    from ...ndarray.array import NDArray
 
 
 class GroupNorm(TensorOp):
@@ -27,11 +30,11 @@ class GroupNorm(TensorOp):
     def __init__(self, eps: float):
         self.eps = eps
 
-    def compute(self, x: Any, w: Any, b: Any) -> Any:
+    def compute(self, x: NDArray, w: NDArray, b: NDArray) -> NDArray:
         self.statistics = statistics_of(x, self.eps)
-        return F.run(lines, x, *F.run(coefficients, *self.statistics, w, b), axes=(3,))
+        return F.run(lines, x, *F.run_all(coefficients, *self.statistics, w, b), axes=(3,))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> tuple[Tensor, ...]:
         x, w, _ = node.inputs
         op = GroupNormGradient(self.eps)
         op.statistics = self.statistics
@@ -51,19 +54,19 @@ class GroupNormGradient(FusedTupleOp):
     def __init__(self, eps: float):
         self.eps = eps
 
-    def compute(self, g: Any, x: Any, w: Any) -> Any:
+    def compute(self, g: NDArray, x: NDArray, w: NDArray) -> Any:
         known = can_share(self.statistics, x)
         mean, r = self.statistics if known else statistics_of(x, self.eps)
         # What belongs to a group is repeated for its channels: rows are then evenly spaced in all
         # operands, as quick loops need it.
-        mean, of_g = F.run(for_channels, mean, r, w)
-        by_g, by_gd = F.run(place_sums, g, x, mean, axes=(3,))
-        factors = F.run(group_factors(x.shape[2] * x.shape[3]), by_g, by_gd, w, r, axes=(2,))
-        of_d, of_one, dw = F.run(factors_for_channels, *factors, r, by_gd)
+        mean, of_g = F.run_all(for_channels, mean, r, w)
+        by_g, by_gd = F.run_all(place_sums, g, x, mean, axes=(3,))
+        factors = F.run_all(group_factors(x.shape[2] * x.shape[3]), by_g, by_gd, w, r, axes=(2,))
+        of_d, of_one, dw = F.run_all(factors_for_channels, *factors, r, by_gd)
         dx = F.run(adjoint_lines, g, x, mean, of_g, of_d, of_one, axes=(3,))
         return dx, F.reduce("sum", dw, (0,), True), F.reduce("sum", by_g, (0,), True)
 
-    def definition(self, g: Any, x: Any, w: Any) -> Any:
+    def definition(self, g: Tensor, x: Tensor, w: Tensor) -> Any:
         z, _, var = layer_norm_by_definition(x, (2, 3), self.eps)
         h = g * w
         by_z = (h * z).mean((2, 3), keepdims=True)
@@ -71,11 +74,13 @@ class GroupNormGradient(FusedTupleOp):
         return dx, (g * z).sum((0, 3), keepdims=True), g.sum((0, 3), keepdims=True)
 
 
-def statistics_of(x: Any, eps: float) -> Any:
+def statistics_of(x: Any, eps: float) -> tuple[NDArray, ...]:
     """m and r. Where channels are innermost in memory, those of each channel come first."""
     if x.shape[2] == 1 or abs(x.strides[3]) <= abs(x.strides[2]):
-        return F.run(group_statistics(eps), x, axes=(2, 3))
-    return F.run(joined_statistics(eps), *F.run(channel_statistics, x, axes=(3,)), axes=(2,))
+        return F.run_all(group_statistics(eps), x, axes=(2, 3))
+    return F.run_all(
+        joined_statistics(eps), *F.run_all(channel_statistics, x, axes=(3,)), axes=(2,)
+    )
 
 
 @cache

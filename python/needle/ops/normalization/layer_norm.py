@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...autograd import Op, Tensor, TensorOp, TensorTuple, TensorTupleOp
 from ...dtype import DType, dtype_of, float32, float64
@@ -26,8 +26,11 @@ from ...tile.program import (
     trace,
 )
 from ..common import can_share, check_tensor
-from ..fused import FusedOp, FusedTupleOp, run_composite
+from ..fused import FusedOp, FusedTupleOp, run_composite, run_composites
 from ..reduce import accumulator, averaged
+
+if TYPE_CHECKING:
+    from ...ndarray.array import NDArray
 
 
 class LayerNorm(TensorTupleOp):
@@ -44,15 +47,15 @@ class LayerNorm(TensorTupleOp):
         self.eps = eps
         self.centred = centred
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> Any:
         dtype = averaged(a.dtype)
         if self.centred and goes_by_columns(a, self.axes):
             mean, var, scale = column_moments(a, self.axes, self.eps)
             return F.run(scaled_deviation, a, mean, scale), mean, var
         source = layer_norm_program(self.eps, self.centred, accumulator(dtype))
-        return F.run(source, F.cast(a, dtype), axes=self.axes)
+        return F.run_all(source, F.cast(a, dtype), axes=self.axes)
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Tensor:
         g, g_mean, g_var = out_grad.tuple()
         y, _, var = node.tuple()
         op = LayerNormGradient(self.axes, self.eps, self.centred)
@@ -67,16 +70,18 @@ class LayerNormGradient(FusedOp):
         self.eps = eps
         self.centred = centred
 
-    def compute(self, g: Any, y: Any, var: Any, g_mean: Any, g_var: Any) -> Any:
+    def compute(
+        self, g: NDArray, y: NDArray, var: NDArray, g_mean: NDArray, g_var: NDArray
+    ) -> NDArray:
         if self.centred and goes_by_columns(y, self.axes):
-            sums = F.run(adjoint_sums, g, y, axes=other_axes(y, self.axes))
+            sums = F.run_all(adjoint_sums, g, y, axes=other_axes(y, self.axes))
             count = math.prod(y.shape[i] for i in self.axes)
-            factors = F.run(adjoint_factors(count, self.eps), *sums, var, g_mean, g_var)
+            factors = F.run_all(adjoint_factors(count, self.eps), *sums, var, g_mean, g_var)
             return F.run(scaled_adjoint, g, y, *factors)
         source = layer_norm_gradient(self.eps, self.centred)
         return F.run(source, g, y, var, g_mean, g_var, axes=self.axes)
 
-    def definition(self, *inputs: Any) -> Any:
+    def definition(self, *inputs: Tensor) -> Tensor:
         source = layer_norm_gradient(self.eps, self.centred)
         return run_composite(source, *inputs, axes=self.axes)
 
@@ -125,7 +130,7 @@ def other_axes(a: Any, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(i for i in range(a.ndim) if i not in axes)
 
 
-def column_moments(a: Any, axes: Sequence[int], eps: float) -> Any:
+def column_moments(a: Any, axes: Sequence[int], eps: float) -> tuple[NDArray, ...]:
     """m, v and r of `LayerNorm`, in one pass over memory in its own order.
 
     The sums are of x - p for an element p of each mean, so that squares do not cancel. At worst p
@@ -133,9 +138,9 @@ def column_moments(a: Any, axes: Sequence[int], eps: float) -> Any:
     can lie further, and the variance is off by n roundings."""
     first = tuple(slice(0, 1) if i in axes else slice(None) for i in range(a.ndim))
     pivot = a[first]
-    sums = F.run(shifted_sums, a, pivot, axes=other_axes(a, axes))
+    sums = F.run_all(shifted_sums, a, pivot, axes=other_axes(a, axes))
     count = math.prod(a.shape[i] for i in axes)
-    return F.run(moments(count, eps), *sums, pivot)
+    return F.run_all(moments(count, eps), *sums, pivot)
 
 
 @program
@@ -200,7 +205,7 @@ def layer_norm_by_definition(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The composite that `LayerNorm` equals."""
     source = layer_norm_program(eps, centred, dtype_of(x.dtype))
-    y, mean, var = run_composite(source, x, axes=tuple(axes))
+    y, mean, var = run_composites(source, x, axes=tuple(axes))
     return y, mean, var
 
 
@@ -227,13 +232,13 @@ class AffineNorm(_OverLastAxes, TensorOp):
 
     statistics: Sequence[Any] = ()  # m (if centred) and r: noted for the gradient
 
-    def compute(self, x: Any, *affine: Any) -> Any:
+    def compute(self, x: NDArray, *affine: NDArray) -> NDArray:
         kind = self.eps, self.centred, accumulator(x.dtype)
         source = affine_norm_program(*kind, self.weighted, self.shifted)
-        y, *self.statistics = F.run(source, x, *affine, axes=self.axes(x.ndim))
+        y, *self.statistics = F.run_all(source, x, *affine, axes=self.axes(x.ndim))
         return y
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> tuple[Tensor, ...]:
         x, *affine = node.inputs
         op = AffineNormGradient(self.n_axes, self.eps, self.centred, self.weighted, self.shifted)
         op.statistics = self.statistics
@@ -245,25 +250,25 @@ class AffineNormGradient(_OverLastAxes, FusedTupleOp):
 
     statistics: Sequence[Any] = ()  # as there; computed again if they are not known
 
-    def compute(self, g: Any, x: Any, *weight: Any) -> Any:
+    def compute(self, g: NDArray, x: NDArray, *weight: NDArray) -> Any:
         source = affine_norm_gradient(self.centred, self.weighted, self.shifted)
         axes = self.axes(x.ndim)
         rows = self.statistics
         if not can_share(rows, x):
             kind = self.eps, self.centred, accumulator(x.dtype)
-            _, *rows = F.run(affine_norm_program(*kind, False, False), x, axes=axes)
-        found = F.run(source, g, x, *rows, *weight, axes=axes)
+            _, *rows = F.run_all(affine_norm_program(*kind, False, False), x, axes=axes)
+        found = F.run_all(source, g, x, *rows, *weight, axes=axes)
         if not (self.weighted or self.shifted):
             return (found,)
         dx, *sums = found
         return dx, *[F.cast(F.reshape(v, v.shape[x.ndim - self.n_axes :]), x.dtype) for v in sums]
 
-    def definition(self, g: Any, x: Any, *weight: Any) -> Any:
+    def definition(self, g: Tensor, x: Tensor, *weight: Tensor) -> Any:
         axes = self.axes(x.ndim)
         forward = affine_norm_program(self.eps, self.centred, dtype_of(x.dtype), False, False)
-        _, *rows = run_composite(forward, x, axes=axes)
+        _, *rows = run_composites(forward, x, axes=axes)
         source = affine_norm_gradient(self.centred, self.weighted, self.shifted)
-        found = run_composite(source, g, x, *rows, *weight, axes=axes)
+        found = run_composites(source, g, x, *rows, *weight, axes=axes)
         if isinstance(found, Tensor):
             return (found,)
         dx, *sums = found

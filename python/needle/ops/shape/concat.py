@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -26,12 +26,13 @@ from ..elementwise import astype, in_dtype
 from ..index.indexing import take
 from .movement import broadcast_to, clone, reshape, sequence
 
+if TYPE_CHECKING:
+    from ...types import Axes, NDArray, NumpyArray, Sizes
+
 __all__ = [
     "Stack", "stack", "Split", "split", "Concatenate", "concatenate", "SplitAt", "array_split",
     "chunk", "tile", "repeat", "roll",
 ]  # fmt: skip
-
-Axes = int | Sequence[int] | None
 
 
 # Joining and splitting ----------------------------------------------------------------------------
@@ -45,7 +46,7 @@ class Stack(TensorOp):
     def __init__(self, axis: int = 0):
         self.axis = axis
 
-    def compute(self, *arrays: Any) -> Any:
+    def compute(self, *arrays: NDArray) -> NDArray:
         if isinstance(arrays[0], tuple):
             (arrays,) = arrays
         shape = arrays[0].shape
@@ -78,7 +79,7 @@ class Joined(TypedDict, total=False):
     casting: Literal["same_kind"]
 
 
-def _parts(op: str, args: Any, numpy: Mapping[str, Any]) -> list[Tensor]:
+def _parts(op: str, args: object, numpy: Mapping[str, object]) -> list[Tensor]:
     tensors = check_tensors(op, args)
     dtype = numpy_options(op, numpy, "dtype").get("dtype") if numpy else None
     return tensors if dtype is None else [in_dtype(op, x, dtype_of(dtype)) for x in tensors]
@@ -104,12 +105,12 @@ class Split(TensorTupleOp):
     def __init__(self, axis: int):
         self.axis = axis
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> Any:
         axis = layout.normalize_axis(self.axis, len(a.shape), "split")
         before = (slice(None),) * axis
         return tuple(getitem(a, (*before, i)) for i in range(a.shape[axis]))
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Tensor:
         x: Any = node.inputs[0]
         return stack(out_grad.tuple(), layout.normalize_axis(self.axis, x.ndim, "split"))
 
@@ -154,7 +155,7 @@ class Concatenate(TensorOp):
     def __init__(self, axis: int = 0):
         self.axis = axis
 
-    def compute(self, *arrays: Any) -> Any:
+    def compute(self, *arrays: NDArray) -> NDArray:
         return F.concatenate(arrays, self.axis)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
@@ -186,12 +187,12 @@ class SplitAt(TensorTupleOp):
         self.bounds = bounds
         self.axis = axis
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> Any:
         before = (slice(None),) * self.axis
         pairs = itertools.pairwise(self.bounds)
         return tuple(getitem(a, (*before, slice(start, stop))) for start, stop in pairs)
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Tensor:
         return concatenate(out_grad.tuple(), self.axis)
 
 
@@ -239,7 +240,7 @@ def chunk(a: Tensor, chunks: int, axis: int = 0, *, dim: int | None = None) -> t
 # Repeating ----------------------------------------------------------------------------------------
 
 
-def tile(a: Tensor, *counts: Any, reps: Any = None) -> Tensor:
+def tile(a: Tensor, *counts: Sizes, reps: Sizes | None = None) -> Tensor:
     """The whole tensor repeated along each axis, as NumPy's tile: tile(a, (2, 3)), tile(a, 2, 3) or
     with reps."""
     counts = layout.normalize_shape(sequence("tile", counts, reps), "tile")
@@ -279,7 +280,7 @@ def repeat(
     return reshape(clone(spread), (*before, n * count, *after))
 
 
-def _repeated(n: int, repeats: Any) -> np.ndarray[Any, Any]:
+def _repeated(n: int, repeats: object) -> NumpyArray:
     """The positions 0 .. n-1, each as often as its count says."""
     counts = repeats.numpy() if isinstance(repeats, Tensor) else np.asarray(repeats)
     is_whole = counts.dtype.kind in "iu" or counts.size == 0  # NumPy reads [] as floats
@@ -299,12 +300,12 @@ class Roll(TensorOp):
         self.axis = axis
         self.shift = shift  # 0 < shift < n
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         front, cut = (slice(None),) * self.axis, a.shape[self.axis] - self.shift
         parts = [getitem(a, (*front, part)) for part in (slice(cut, None), slice(None, cut))]
         return F.concatenate(parts, self.axis)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return Roll(self.axis, node.shape[self.axis] - self.shift)(out_grad)
 
 

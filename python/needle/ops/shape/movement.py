@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from ...autograd import Tensor, TensorOp
 from ...backend import BackendDevice, device_named
@@ -24,6 +24,9 @@ from ..common import (
 )
 from ..elementwise import astype
 
+if TYPE_CHECKING:
+    from ...types import Axes, NDArray, Sizes
+
 __all__ = [
     "Reshape", "reshape", "flatten", "squeeze", "expand_dims", "unsqueeze", "BroadcastTo",
     "broadcast_to", "meshgrid", "Transpose", "transpose", "swapaxes", "Permute", "permute",
@@ -31,10 +34,8 @@ __all__ = [
     "clone", "ToDevice", "to",
 ]  # fmt: skip
 
-Axes = int | Sequence[int] | None
 
-
-def sequence(op: str, values: tuple[Any, ...], named: Any) -> Any:
+def sequence(op: str, values: tuple[object, ...], named: object) -> Any:
     """f(x, (2, 3)), f(x, 2, 3) and f(x, name=(2, 3)) mean the same."""
     if named is not None:
         if values:
@@ -51,13 +52,13 @@ class Reshape(TensorOp):
 
     linear = True
 
-    def __init__(self, shape: Any):
+    def __init__(self, shape: Sizes):
         self.shape = shape
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.reshape(a, self.shape)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         x: Any = node.inputs[0]
         return reshape(out_grad, x.shape)
 
@@ -69,7 +70,9 @@ class InOrder(TypedDict, total=False):
     copy: None
 
 
-def reshape(a: Tensor, *sizes: Any, shape: Any = None, **numpy: Unpack[InOrder]) -> Tensor:
+def reshape(
+    a: Tensor, *sizes: object, shape: Sizes | None = None, **numpy: Unpack[InOrder]
+) -> Tensor:
     """The same elements in another shape, reshape(a, (2, 3)) or (a, 2, 3); one size may be -1."""
     if numpy:
         numpy_options("reshape", numpy, order="C")
@@ -128,10 +131,10 @@ class BroadcastTo(TensorOp):
     def __init__(self, shape: Any):
         self.shape = shape
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: Any) -> NDArray:
         return F.broadcast_to(a, self.shape)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad
 
 
@@ -147,7 +150,7 @@ def broadcast_to(
 
 
 def meshgrid(
-    *tensors: Any, indexing: str | None = None, sparse: bool = False, copy: bool = False
+    *tensors: Tensor, indexing: str | None = None, sparse: bool = False, copy: bool = False
 ) -> tuple[Tensor, ...]:
     """The coordinates of a grid: result i is vector i along axis i, stretched over the others.
 
@@ -185,17 +188,17 @@ class Transpose(TensorOp):
     def __init__(self, axes: Sequence[int] | None = None):
         self.axes = axes
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         if self.axes is None and len(a.shape) < 2:
             raise ValueError(f"[transpose] expected at least 2 axes, got {len(a.shape)}.")
         i, j = (-2, -1) if self.axes is None else self.axes
         return F.exchange(a, i, j)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return transpose(out_grad, self.axes)
 
 
-def transpose(a: Tensor, axes: Any = None, other: int | None = None) -> Tensor:
+def transpose(a: Tensor, axes: object = None, other: int | None = None) -> Tensor:
     """Two axes exchanged: transpose(a, (0, 1)) or (a, 0, 1); the last two when none are named."""
     if other is not None:
         axes = (axes, other)
@@ -220,10 +223,10 @@ class Permute(TensorOp):
     def __init__(self, axes: Sequence[int]):
         self.axes = axes
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.permute(a, self.axes)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         order = layout.normalize_permutation(self.axes, out_grad.ndim, "permute")
         return permute(out_grad, inverse_order(order))
 
@@ -237,7 +240,7 @@ def inverse_order(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
-def permute(a: Tensor, *order: Any, axes: Any = None) -> Tensor:
+def permute(a: Tensor, *order: object, axes: Axes = None) -> Tensor:
     """All axes in another order: permute(a, (2, 0, 1)) or (a, 2, 0, 1)."""
     given = layout.normalize_shape(sequence("permute", order, axes), "permute")
     return Permute(given)(check_tensor("permute", a))
@@ -256,10 +259,10 @@ class Flip(TensorOp):
     def __init__(self, axes: Axes = None):
         self.axes = axes
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.flip(a, self.axes)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return flip(out_grad, self.axes)
 
 
@@ -281,10 +284,10 @@ class Diagonal(TensorOp):
         self.axis1 = axis1
         self.axis2 = axis2
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.diagonal(a, self.offset, self.axis1, self.axis2)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         x: Any = node.inputs[0]
         return OnDiagonal(x.shape, self.offset, self.axis1, self.axis2)(out_grad)
 
@@ -300,12 +303,12 @@ class OnDiagonal(TensorOp):
         self.axis1 = axis1
         self.axis2 = axis2
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         out = F.full_like(a, 0, shape=self.shape)
         F.assign(F.diagonal(out, self.offset, self.axis1, self.axis2), a)
         return out
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return Diagonal(self.offset, self.axis1, self.axis2)(out_grad)
 
 
@@ -327,14 +330,14 @@ class Triangle(TensorOp):
         self.k = k
         self.upper = upper
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.triangle(a, self.k, self.upper)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return Triangle(self.k, self.upper)(out_grad)
 
 
-def _triangle(op: str, a: Tensor, upper: bool, **named: Any) -> Tensor:
+def _triangle(op: str, a: Tensor, upper: bool, **named: object) -> Tensor:
     k = either(op, 0, **named)
     if check_tensor(op, a).ndim < 2:
         raise ValueError(f"[{op}] expected at least 2 axes, got shape {a.shape}.")
@@ -362,10 +365,10 @@ class Clone(TensorOp):
     linear = True
     elementwise = True
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.copy(a)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return out_grad
 
 
@@ -382,15 +385,15 @@ class ToDevice(TensorOp):
     def __init__(self, device: BackendDevice):
         self.device = device
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.to_device(a, self.device)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         x: Any = node.inputs[0]
         return to(out_grad, x.device)
 
 
-def is_dtype(x: Any) -> bool:
+def is_dtype(x: object) -> bool:
     """Is this a dtype, or a name of one?"""
     if isinstance(x, BackendDevice):
         return False

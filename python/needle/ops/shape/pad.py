@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ...ndarray.index.gather import getitem
 from ..common import Scalar, check_tensor, either, one_of, whole_number
 from .concat import concatenate
 from .movement import broadcast_to, clone, flip
+
+if TYPE_CHECKING:
+    from ...ndarray.array import NDArray
 
 __all__ = ["Pad", "Crop", "crop", "pad", "Dilate", "UnDilate", "dilate", "undilate"]
 
@@ -31,10 +34,10 @@ class Pad(TensorOp):
         self.widths = widths
         self.value = value
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         return F.pad(a, self.widths, self.value)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return Crop(self.widths)(out_grad)
 
 
@@ -46,15 +49,15 @@ class Crop(TensorOp):
     def __init__(self, widths: Widths):
         self.widths = widths
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         inner = zip(a.shape, self.widths, strict=True)
         return getitem(a, tuple(slice(before, n - after) for n, (before, after) in inner))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return Pad(self.widths)(out_grad)
 
 
-def crop(a: Tensor, widths: Any) -> Tensor:
+def crop(a: Tensor, widths: object) -> Tensor:
     """Without a border: what `pad` with the same widths would put around."""
     pairs = _widths("crop", widths, check_tensor("crop", a).ndim)
     for i, (n, pair) in enumerate(zip(a.shape, pairs, strict=True)):
@@ -64,8 +67,8 @@ def crop(a: Tensor, widths: Any) -> Tensor:
 
 
 def pad(
-    a: Tensor, widths: Any = None, mode: str = "constant", value: Scalar | None = None, *,
-    pad_width: Any = None, constant_values: Scalar | None = None,
+    a: Tensor, widths: object = None, mode: str = "constant", value: Scalar | None = None, *,
+    pad_width: object = None, constant_values: Scalar | None = None,
     reflect_type: Literal["even"] = "even",
 ) -> Tensor:  # fmt: skip
     """A border around a tensor.
@@ -99,7 +102,7 @@ def pad(
     return clone(a) if padded is a else padded
 
 
-def _widths(op: str, widths: Any, ndim: int) -> Widths:
+def _widths(op: str, widths: object, ndim: int) -> Widths:
     """One (before, after) pair per axis."""
     try:
         array = np.asarray(widths)
@@ -177,7 +180,7 @@ class Dilate(TensorOp):
         self.axes = axes
         self.dilation = dilation
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: Any) -> NDArray:
         step = self.dilation + 1
         axes = _existing(self.axes, len(a.shape))
         shape = tuple(n * step if i in axes else n for i, n in enumerate(a.shape))
@@ -185,7 +188,7 @@ class Dilate(TensorOp):
         F.assign(_every(step, axes, out), a)
         return out
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         return undilate(out_grad, self.axes, self.dilation)
 
 
@@ -198,10 +201,10 @@ class UnDilate(TensorOp):
         self.axes = axes
         self.dilation = dilation
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: Any) -> NDArray:
         return _every(self.dilation + 1, _existing(self.axes, len(a.shape)), a)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         spaced = dilate(out_grad, self.axes, self.dilation)
         x: Any = node.inputs[0]
         if spaced.shape == x.shape:
@@ -216,7 +219,7 @@ def _existing(axes: int | Sequence[int], ndim: int) -> set[int]:
     return {i % ndim for i in listed if -ndim <= i < ndim}
 
 
-def _every(step: int, axes: set[int], a: Any) -> Any:
+def _every(step: int, axes: set[int], a: Any) -> NDArray:
     """Every step-th element along axes, as a view."""
     steps = (slice(None, None, step if i in axes else 1) for i in range(len(a.shape)))
     return getitem(a, tuple(steps))

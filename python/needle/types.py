@@ -1,0 +1,49 @@
+"""The types of signatures: what functions of several rooms take and give.
+
+Only type checkers import this file.
+
+Stands on: autograd.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .autograd.tensor import Tensor as Tensor, TensorTuple as TensorTuple, Value as Value
+from .backend import BackendDevice as BackendDevice
+from .backend.protocol import Backend as Backend, Handle as Handle
+from .dtype import DType as DType, Scalar as Scalar
+from .ndarray.array import NDArray as NDArray
+from .ndarray.layout import Shape as Shape
+
+NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # of a dtype that only the run knows
+Arrays: TypeAlias = tuple[NDArray, ...]  # what an operator with several results computes
+ArrayLike: TypeAlias = NDArray | NumpyArray | np.generic | Scalar | Sequence[object]
+TensorLike: TypeAlias = Tensor | ArrayLike  # an operand of Tensor's arithmetic
+DTypeLike: TypeAlias = DType | str | type | np.dtype[Any]
+DeviceLike: TypeAlias = BackendDevice | str
+PathLike: TypeAlias = str | os.PathLike[str]
+
+Axes: TypeAlias = int | Sequence[int] | None
+Sizes: TypeAlias = int | Sequence[int]  # one for all axes, or one for each
+Padding: TypeAlias = Sizes | str
+IndexEntry: TypeAlias = (
+    int
+    | slice
+    | EllipsisType
+    | Tensor
+    | NDArray
+    | NumpyArray
+    | np.generic
+    | Sequence[object]
+    | None
+)
+Index: TypeAlias = IndexEntry | tuple[IndexEntry, ...]  # x[index]
+
+Adjoint: TypeAlias = Tensor | TensorTuple | None  # None: nothing flows there
+Gradients: TypeAlias = Adjoint | Sequence[Adjoint]  # one for each input of an operator

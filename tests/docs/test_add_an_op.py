@@ -18,7 +18,6 @@ from typing import NamedTuple
 import pytest
 
 import needle as ndl
-from needle import _native
 
 ROOT = Path(__file__).parents[2]
 # How many files an operator may touch.
@@ -104,11 +103,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for section in PLACES:
         for edit in edits(section):
             do(edit, tree)
-    best = _native.instruction_set()
     options = {
         "SKBUILD": "ON",
         "SKBUILD_PROJECT_VERSION": ndl.__version__,
-        "NEEDLE_ONLY": "avx512" if best.startswith(("avx512", "amx")) else best,
+        "NEEDLE_ISAS": "native",
         "Python_EXECUTABLE": sys.executable,
         "nanobind_DIR": nanobind.cmake_dir(),
         "CMAKE_MAKE_PROGRAM": ninja,

@@ -467,7 +467,7 @@ void bind_programs(nb::module_& m) {
       "a tuple. None where there is more to decide.");
   m.def("run_each", run_each, arg("program"), arg("calls"));
   m.def(
-      "is_frozen", [](nb::handle program) { return find_program(program).frozen >= 0; },
+      "is_builtin", [](nb::handle program) { return find_program(program).builtin >= 0; },
       arg("program"));
   m.def("matmul_then", matmul_then, arg("program"), arg("outs"), arg("a"), arg("b"),
         arg("ins") = nb::make_tuple());

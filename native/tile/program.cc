@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "builtin.h"
 #include "common/elementwise.h"
 #include "common/kernels.h"
 #include "common/reduce.h"
-#include "frozen.h"
 
 namespace needle {
 namespace {
@@ -448,7 +448,7 @@ class Scheduler {
 void decode_program(const char* code, int64_t size, TileProgram& program) {
   program = {};
   Decoder(code, size, program).run();
-  program.frozen = find_frozen(program);
+  program.builtin = find_builtin(program);
   join_operations(program);
   Scheduler(program).run();
 }

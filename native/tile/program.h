@@ -93,7 +93,7 @@ struct TileProgram {
   bool is_elementwise;  // full and scalar values only, and none depends on its place in a row
   bool is_random;       // has random numbers: elements depend on their position in the whole
   int widest;           // bytes of the widest compute type
-  int frozen;           // its number among frozen programs, or -1
+  int builtin;          // its number among built-in programs, or -1
 };
 
 // Pairs: op2(op1(a, b), c), or op2(c, op1(a, b)) if reversed, where the ops are numbered 0 to 3.

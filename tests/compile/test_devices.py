@@ -18,7 +18,7 @@ BEYOND_KERNELS = {
     "run_python",
     "run_compiled",
     "Sequence",
-    "is_frozen",
+    "is_builtin",
     "instruction_set",
 }
 EPILOGUES = {"matmul_then", "conv_then"}

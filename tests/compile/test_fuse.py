@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import needle as ndl
-from needle.compiler.fusion.fuse import is_frozen
+from needle.compiler.fusion.fuse import is_builtin
 from needle.compiler.fusion.spaces import count_of, refinement, split
 from needle.ndarray import functions
 from needle.tile.program import Symbol, cast, program, row_index
@@ -319,7 +319,7 @@ def test_the_loss_of_the_course_is_such_a_program_too():
     assert [k.name for k in over_logits] == ["matmul", "run fused", "matmul"]
 
 
-def test_frozen_programs_stay_apart_from_what_is_not():
+def test_builtin_programs_stay_apart_from_what_is_not():
     """As a part of another program they would be interpreted, which takes twice as long."""
     softmax = ndl.nn.functional.softmax
     x = tensor(6, 40)
@@ -329,7 +329,7 @@ def test_frozen_programs_stay_apart_from_what_is_not():
     assert kernels(lambda x: softmax(softmax(x, -1), -1), doubles) == ["run"]
 
 
-def test_programs_of_several_calls_may_be_frozen():
+def test_programs_of_several_calls_may_be_built_in():
     layer, norm = ndl.nn.Linear(40, 40), ndl.nn.LayerNorm(40)
 
     def block(x):
@@ -340,7 +340,7 @@ def test_programs_of_several_calls_may_be_frozen():
     f = ndl.jit(block)
     f(tensor(6, 40))
     (program,) = [node for node in f.graph["fused"].nodes if node.kernel == "run"]
-    assert is_frozen(program)
+    assert is_builtin(program)
 
 
 @pytest.mark.parametrize("count", [15, 16, 40])

@@ -1,5 +1,5 @@
 // Tile programs over strided operands: how rows are cut into chunks, and work into pieces.
-#include "frozen_run.h"
+#include "builtin_run.h"
 #include "kernels/entries.h"
 #include "machine.h"
 
@@ -59,15 +59,15 @@ void prepare_outputs(const TileProgram& p, const Walk& walk, uint32_t streamed, 
   }
 }
 
-// The frozen form of a program, or an empty one. The last axis must be the row, and the elements of
-// full operands side by side.
-Frozen frozen_form(const TileProgram& p, const Walk& rows) {
-  if (p.frozen < 0) return {};
+// The built-in form of a program, or an empty one. The last axis must be the row, and the elements
+// of full operands side by side.
+Builtin builtin_form(const TileProgram& p, const Walk& rows) {
+  if (p.builtin < 0) return {};
   for (int k = 0; k < rows.count; ++k) {
     const ValueKind kind = k < p.n_outputs ? p.output_kind[k] : p.input_kind[k - p.n_outputs];
     if (kind == ValueKind::full && rows.steps(k).col != 1) return {};
   }
-  return kFrozen[p.frozen];
+  return kBuiltin[p.builtin];
 }
 
 // Asks for what comes next, but for streamed outputs.
@@ -97,13 +97,13 @@ class ElementwiseRun {
     for (int d = 0; d < walk_.ndim - 2; ++d) blocks_ *= walk_.shape[d];
     const int64_t size = shape_.rows * shape_.cols;
     grain_ = max_of(1, grain_of(p, blocks_ * size) / size);
-    if (walk_.ndim == 2 && walk_.rows() == 1) frozen_ = frozen_form(p, walk_);
+    if (walk_.ndim == 2 && walk_.rows() == 1) builtin_ = builtin_form(p, walk_);
   }
 
   int64_t n_pieces() const { return ceil_div(blocks_, grain_); }
 
   void run_piece(int64_t piece) const {
-    if (frozen_.run != nullptr) return run_frozen(piece);
+    if (builtin_.run != nullptr) return run_builtin(piece);
     Machine machine(p_, 1, 0, 1);
     machine.start(walk_.data + p_.n_outputs);
     prepare_outputs(p_, walk_, streamed_, machine);
@@ -138,7 +138,7 @@ class ElementwiseRun {
   }
 
   // The piece as one row.
-  void run_frozen(int64_t piece) const {
+  void run_builtin(int64_t piece) const {
     const int64_t size = grain_ * shape_.cols, first = piece * size;
     char* at[kMaxOperands];
     const int64_t row_bytes[kMaxOperands] = {};
@@ -146,13 +146,13 @@ class ElementwiseRun {
       at[k] = walk_.data[k] + first * walk_.steps(k).col * walk_.item[k];
     }
     const int64_t length = min_of(size, walk_.cols() - first);
-    frozen_.run({.program = p_,
-                 .data = at,
-                 .row_bytes = row_bytes,
-                 .length = length,
-                 .block = length,
-                 .streamed = streamed_},
-                0, 1);
+    builtin_.run({.program = p_,
+                  .data = at,
+                  .row_bytes = row_bytes,
+                  .length = length,
+                  .block = length,
+                  .streamed = streamed_},
+                 0, 1);
   }
 
   const TileProgram& p_;
@@ -160,7 +160,7 @@ class ElementwiseRun {
   Walk walk_;
   Block shape_;
   int64_t blocks_ = 0, grain_ = 1;
-  Frozen frozen_;
+  Builtin builtin_;
 };
 
 // A memset of no bytes costs a quarter of a microsecond on Zen 4, where glibc stores with an empty
@@ -189,8 +189,8 @@ class RowRun {
     length_ = 1;
     for (int d = 0; d < inner_.ndim; ++d) length_ *= inner_.shape[d];
     plan();
-    if (is_simple_ && outer_.ndim == 2 && outer_.rows() == 1) frozen_ = frozen_form(p, inner_);
-    if (frozen_.n_kept * length_ * static_cast<int64_t>(sizeof(float)) > kKeptBytes) frozen_ = {};
+    if (is_simple_ && outer_.ndim == 2 && outer_.rows() == 1) builtin_ = builtin_form(p, inner_);
+    if (builtin_.n_kept * length_ * static_cast<int64_t>(sizeof(float)) > kKeptBytes) builtin_ = {};
   }
 
   void run() {
@@ -304,8 +304,8 @@ class RowRun {
       sums[p_.columns.steps[c]] = scratch.as<char>() + c * length_ * 8;
     }
     clear(scratch.as<char>(), bytes);
-    if (frozen_.run != nullptr) {
-      return run_frozen(begin * rows_, min_of(outer_.cols(), end * rows_), sums, totals);
+    if (builtin_.run != nullptr) {
+      return run_builtin(begin * rows_, min_of(outer_.cols(), end * rows_), sums, totals);
     }
     Machine machine(p_, rows_, kept_, length_, is_upright_);
     prepare(machine);
@@ -329,24 +329,24 @@ class RowRun {
     }
   }
 
-  void run_frozen(int64_t first, int64_t last, void* const* sums, char* totals) const {
+  void run_builtin(int64_t first, int64_t last, void* const* sums, char* totals) const {
     int64_t row_bytes[kMaxOperands];
     for (int k = 0; k < count_; ++k) row_bytes[k] = outer_.steps(k).col * outer_.item[k];
     constexpr int64_t kSize = sizeof(float);
-    Scratch<2 * kTogetherBytes> kept(frozen_.n_kept * max_of(length_ * kSize, kTogetherBytes));
-    const FrozenCall call = {.program = p_,
-                             .data = outer_.data,
-                             .row_bytes = row_bytes,
-                             .length = length_,
-                             .block = tile_capacity(p_),
-                             .kept = kept.as<float>(),
-                             .sums = sums,
-                             .tile = rows_,
-                             .streamed = streamed_,
-                             .is_far = outer_.cols() * length_ >= kFarElements};
+    Scratch<2 * kTogetherBytes> kept(builtin_.n_kept * max_of(length_ * kSize, kTogetherBytes));
+    const BuiltinCall call = {.program = p_,
+                              .data = outer_.data,
+                              .row_bytes = row_bytes,
+                              .length = length_,
+                              .block = tile_capacity(p_),
+                              .kept = kept.as<float>(),
+                              .sums = sums,
+                              .tile = rows_,
+                              .streamed = streamed_,
+                              .is_far = outer_.cols() * length_ >= kFarElements};
     const int64_t stretch = ceil_div(kStretch, rows_) * rows_;
     for (int64_t row = first; row < last; row += stretch) {
-      frozen_.run(call, row, min_of(last, row + stretch));
+      builtin_.run(call, row, min_of(last, row + stretch));
       flush(totals, sums);
     }
   }
@@ -463,7 +463,7 @@ class RowRun {
   bool has_one_chunk_;
   int64_t kept_;
   char* totals_;
-  Frozen frozen_;
+  Builtin builtin_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Tile programs on blocks of matrices, one of which a product has at hand (epilogue.h).
+#include "builtin_run.h"
 #include "epilogue.h"
-#include "frozen_run.h"
 #include "machine.h"
 
 namespace needle::NEEDLE_ISA {
@@ -20,7 +20,7 @@ class BlockRun {
         stride_(block_stride) {}
 
   void run(int64_t row0, int64_t rows, int64_t col0, int64_t cols) const {
-    if (can_be_frozen()) return run_frozen(row0, rows, col0, cols);
+    if (is_builtin()) return run_builtin(row0, rows, col0, cols);
     const int64_t width = min_of(cols, tile_capacity(p_));
     for (int64_t col = 0; col < cols; col += width) {
       run_strip(row0, rows, col0, col, min_of(width, cols - col));
@@ -28,25 +28,25 @@ class BlockRun {
   }
 
  private:
-  // Is the program a frozen one, whose operands are all matrices (no scalars, which may have other
-  // types) with columns side by side? A bias and relu after 2048 x 64 x 1024 (two cores): 1.51 ms,
-  // interpreted 1.66.
-  bool can_be_frozen() const {
-    if (p_.frozen < 0 || kFrozen[p_.frozen].run == nullptr) return false;
+  // Is the program a built-in one, whose operands are all matrices (no scalars, which may have
+  // other types) with columns side by side? A bias and relu after 2048 x 64 x 1024 (two
+  // cores): 1.51 ms, interpreted 1.66.
+  bool is_builtin() const {
+    if (p_.builtin < 0 || kBuiltin[p_.builtin].run == nullptr) return false;
     for (int k = 0; k < count(); ++k) {
       if (steps(k).col != 1) return false;
     }
     return true;
   }
 
-  void run_frozen(int64_t row0, int64_t rows, int64_t col0, int64_t cols) const {
+  void run_builtin(int64_t row0, int64_t rows, int64_t col0, int64_t cols) const {
     char* data[kMaxOperands];
     int64_t row_bytes[kMaxOperands];
     for (int k = 0; k < count(); ++k) {
       data[k] = k == held_ ? reinterpret_cast<char*>(block_) : at(k, row0, col0);
       row_bytes[k] = steps(k).row * static_cast<int64_t>(sizeof(float));
     }
-    kFrozen[p_.frozen].run(
+    kBuiltin[p_.builtin].run(
         {.program = p_, .data = data, .row_bytes = row_bytes, .length = cols, .block = cols}, 0,
         rows);
   }

@@ -9,7 +9,7 @@ offers = Offers(
     c_functions=True,
     prologues=lambda: not kernels.instruction_set().endswith("amx"),  # tiles read from memory
     prepacking=True,
-    has_built_in=kernels.is_frozen,
+    has_built_in=kernels.is_builtin,
 )
 
 if config.CPU is not None:

@@ -6,9 +6,9 @@ reads the elements that were computed at the same point, and no call outside the
 run both before and after it. A group becomes one `run` call, and values that no other call needs
 are never stored.
 
-Programs over rows that the native core has as one loop (`native/tile/frozen.h`) take half the time
+Programs over rows that the native core has as one loop (`native/tile/builtin.h`) take half the time
 of others, which is more than fusion can save: softmax and its gradient of 4096 x 1024 elements take
-3.5 ms as one program, and 2.1 as two. So they stay apart unless the group's program is frozen too.
+3.5 ms as one program, and 2.1 as two. So they stay apart unless the group's own is built in too.
 """
 
 from __future__ import annotations
@@ -185,13 +185,13 @@ class Fusion:
         return nodes
 
     def slowed(self) -> list[Node]:
-        """The calls of frozen programs in groups whose own program is not frozen."""
+        """The calls of built-in programs in groups whose own program is not built in."""
         found: list[Node] = []
         for group in self.all:
-            frozen = [node for node in group.nodes if is_frozen(node)]
-            if group.joined is None and len(group.members) > 1 and frozen:
+            built_in = [node for node in group.nodes if is_builtin(node)]
+            if group.joined is None and len(group.members) > 1 and built_in:
                 calls = self._calls(group)
-                found += frozen if len(calls) == 1 and not is_frozen(calls[0]) else []
+                found += built_in if len(calls) == 1 and not is_builtin(calls[0]) else []
         return found
 
     def _calls(self, group: Group) -> list[Node]:
@@ -255,7 +255,7 @@ def _has_room(a: Group, b: Group) -> bool:
     return max(waits.values()) <= MOST_PASSES
 
 
-def is_frozen(node: Node) -> bool:
+def is_builtin(node: Node) -> bool:
     """Does the device have this call's program, over rows, as a loop of its own?"""
     return (
         node.kernel == "run" and node.args[3] > 0 and node.device.offers.has_built_in(node.args[0])

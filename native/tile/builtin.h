@@ -1,9 +1,9 @@
-// Frozen programs: tile programs that every network runs (softmax, layer norm, Adam, ...), known
-// when the library is built. The compiler makes one loop of each (kernels/frozen_run.h), where the
+// Built-in programs: tile programs that every network runs (softmax, layer norm, Adam, ...), known
+// when the library is built. The compiler makes one loop of each (kernels/builtin_run.h), where the
 // interpreter passes over tiles once per instruction. Results have the same bits.
 //
-// frozen_programs.h lists them, written by tools/freeze_programs.py from the Python definitions. A
-// program is frozen if it equals one of the lists, whatever its constants are.
+// builtin_programs.h lists them, written by tools/builtin_programs.py from the Python definitions.
+// A program is built-in if it equals one of the lists, whatever its constants are.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Line {
 // How programs are written: program({load(0), row_max(0), subtract(0, 1), ...}, {0, 0, 1, ...}).
 // Arguments are positions in the list; dtypes and kinds that follow from the arguments' are not
 // said. The second list has the phases (needle/tile/schedule.py).
-namespace frozen {
+namespace builtin {
 
 using enum DType;
 using enum ValueKind;
@@ -98,9 +98,9 @@ constexpr std::array<Line, kCount> program(const Line (&lines)[kCount],
   return code;
 }
 
-}  // namespace frozen
+}  // namespace builtin
 
-// The number of the frozen program that a decoded one equals, or -1.
-int find_frozen(const TileProgram& program);
+// The number of the built-in program that a decoded one equals, or -1.
+int find_builtin(const TileProgram& program);
 
 }  // namespace needle

@@ -1,11 +1,11 @@
-// When each instruction of a frozen program (../frozen.h) is computed, found while the library is
-// built.
+// When each instruction of a built-in program (../builtin.h) is computed, found while the library
+// is built.
 #pragma once
 
 #include <algorithm>
 #include <array>
 
-#include "tile/frozen.h"
+#include "tile/builtin.h"
 
 namespace needle::NEEDLE_ISA {
 namespace {

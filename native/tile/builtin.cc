@@ -1,15 +1,15 @@
-#include "frozen.h"
+#include "builtin.h"
 
 #include <span>
 
-#include "frozen_programs.h"
+#include "builtin_programs.h"
 
 namespace needle {
 namespace {
 
-#define FROZEN(name) frozen::name,
-constexpr std::span<const Line> kPrograms[] = {NEEDLE_FROZEN_PROGRAMS(FROZEN)};
-#undef FROZEN
+#define BUILTIN(name) builtin::name,
+constexpr std::span<const Line> kPrograms[] = {NEEDLE_BUILTIN_PROGRAMS(BUILTIN)};
+#undef BUILTIN
 
 bool is_equal(const Line& line, const Instruction& i) {
   if (line.opcode != i.opcode || line.function != i.function || line.dtype != i.dtype ||
@@ -32,7 +32,7 @@ bool is_equal(std::span<const Line> lines, const TileProgram& program) {
 
 }  // namespace
 
-int find_frozen(const TileProgram& program) {
+int find_builtin(const TileProgram& program) {
   for (int number = 0; number < static_cast<int>(std::size(kPrograms)); ++number) {
     if (is_equal(kPrograms[number], program)) return number;
   }

@@ -1,4 +1,4 @@
-"""Frozen programs: the lists are those of the definitions, and results those of the interpreter.
+"""Built-in programs: the lists are those of the definitions, and results those of the interpreter.
 
 Operands whose elements are not side by side are left to the interpreter, so one program on the same
 numbers in both layouts shows whether the bits are equal.
@@ -18,28 +18,28 @@ from needle.tile.program import Program
 
 from .helpers import Array
 
-TOOL = Path(__file__).parents[2] / "tools" / "freeze_programs.py"
-spec = importlib.util.spec_from_file_location("freeze_programs", TOOL)
-freeze = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(freeze)
+TOOL = Path(__file__).parents[2] / "tools" / "builtin_programs.py"
+spec = importlib.util.spec_from_file_location("builtin_programs", TOOL)
+tool = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tool)
 
-PROGRAMS = dict(freeze.all_programs())
+PROGRAMS = dict(tool.all_programs())
 
 
 def test_the_header_has_the_programs_of_the_definitions():
-    assert freeze.TARGET.read_text() == freeze.header(), "run: python tools/freeze_programs.py"
+    assert tool.TARGET.read_text() == tool.header(), "run: python tools/builtin_programs.py"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program_is_found(name):
-    assert _native.is_frozen(PROGRAMS[name])
+    assert _native.is_builtin(PROGRAMS[name])
 
 
 def test_a_program_is_found_with_other_constants_and_not_with_other_dtypes():
     norm = importlib.import_module("needle.ops.normalization.layer_norm").affine_norm_program
     source = norm(0.125, True, ndl.float32, True, True)
-    assert _native.is_frozen(source.for_dtypes((ndl.float32,) * 3))
-    assert not _native.is_frozen(source.for_dtypes((ndl.float64,) * 3))
+    assert _native.is_builtin(source.for_dtypes((ndl.float32,) * 3))
+    assert not _native.is_builtin(source.for_dtypes((ndl.float64,) * 3))
 
 
 def operands(program: Program, dtypes, rows: int, length: int, seed: int):
@@ -74,13 +74,13 @@ def check_bits(name: str, rows: int, length: int, seed: int = 0):
     typed = PROGRAMS[name]
     program = typed.program
     arrays = list(operands(program, typed.inputs, rows, length, seed))
-    frozen = run(program, [ndl.tensor(a) for a in arrays])
+    built_in = run(program, [ndl.tensor(a) for a in arrays])
     is_full = [kind == "full" for kind in program.inputs]
     interpreted = run(
         program,
         [spread(a) if full else ndl.tensor(a) for a, full in zip(arrays, is_full, strict=True)],
     )
-    for mine, other in zip(frozen, interpreted, strict=True):
+    for mine, other in zip(built_in, interpreted, strict=True):
         np.testing.assert_array_equal(mine.view(np.int32), other.view(np.int32))
 
 
@@ -139,9 +139,9 @@ def test_both_zeros_of_a_row_have_the_bits_of_the_interpreter():
     for length in (1, 7, 64, 100, 129, 1100):
         x = rng.choice([0.0, -0.0], (9, length)).astype(np.float32)
         others = [ndl.tensor(np.zeros((9, 1), dtype)) for dtype in ("int64", "float32")]
-        frozen = run(typed.program, [ndl.tensor(x), *others])
+        built_in = run(typed.program, [ndl.tensor(x), *others])
         interpreted = run(typed.program, [spread(x), *others])
-        for mine, other in zip(frozen, interpreted, strict=True):
+        for mine, other in zip(built_in, interpreted, strict=True):
             np.testing.assert_array_equal(mine.view(np.int32), other.view(np.int32))
 
 

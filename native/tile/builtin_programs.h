@@ -1,10 +1,10 @@
-// Written by tools/freeze_programs.py; see frozen.h.
+// Written by tools/builtin_programs.py; see builtin.h.
 // clang-format off
 #pragma once
 
-#include "frozen.h"
+#include "builtin.h"
 
-namespace needle::frozen {
+namespace needle::builtin {
 
 // softmax_program(x)
 constexpr auto kSoftmax = program({
@@ -227,6 +227,6 @@ constexpr auto kInferenceLastNorm = program({
     constant(f32), add(14, 15), rsqrt(16), multiply(11, 17), multiply(18, 3), add(19, 4),
     store(0, 20)}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 0, 2, 2, 2, 2, 2, 2});
 
-}  // namespace needle::frozen
+}  // namespace needle::builtin
 
-#define NEEDLE_FROZEN_PROGRAMS(X) X(kSoftmax) X(kSoftmaxGradient) X(kLogSoftmax) X(kLogSoftmaxGradient) X(kLayerNorm) X(kLayerNormGradient) X(kRmsNorm) X(kRmsNormGradient) X(kGroupStatistics) X(kLines) X(kPlaceSums) X(kAdjointLines) X(kCrossEntropy) X(kCrossEntropyGradient) X(kGelu) X(kGeluGradient) X(kAdam) X(kAdamW) X(kSgd) X(kSgdMomentum) X(kBias) X(kRelu) X(kBiasRelu) X(kResidual) X(kBiasResidual) X(kBiasShortcut) X(kPlainNorm) X(kPlainResidualNorm) X(kPlainLoss) X(kPlainNormGradient) X(kPlainResidualNormGradient) X(kBiasedResidualNorm) X(kBiasedLoss) X(kBiasedLastNormGradient) X(kBiasedResidualNormGradient) X(kInferenceResidualNorm) X(kInferenceLastNorm)
+#define NEEDLE_BUILTIN_PROGRAMS(X) X(kSoftmax) X(kSoftmaxGradient) X(kLogSoftmax) X(kLogSoftmaxGradient) X(kLayerNorm) X(kLayerNormGradient) X(kRmsNorm) X(kRmsNormGradient) X(kGroupStatistics) X(kLines) X(kPlaceSums) X(kAdjointLines) X(kCrossEntropy) X(kCrossEntropyGradient) X(kGelu) X(kGeluGradient) X(kAdam) X(kAdamW) X(kSgd) X(kSgdMomentum) X(kBias) X(kRelu) X(kBiasRelu) X(kResidual) X(kBiasResidual) X(kBiasShortcut) X(kPlainNorm) X(kPlainResidualNorm) X(kPlainLoss) X(kPlainNormGradient) X(kPlainResidualNormGradient) X(kBiasedResidualNorm) X(kBiasedLoss) X(kBiasedLastNormGradient) X(kBiasedResidualNormGradient) X(kInferenceResidualNorm) X(kInferenceLastNorm)

@@ -1,6 +1,6 @@
-// Frozen programs (../frozen.h) run: one loop over the row per phase, with all values of an element
-// in registers. The compiler unrolls the list of instructions; what the interpreter decides at run
-// time (machine.h) is decided here by `if constexpr`, in the same order of operations.
+// Built-in programs (../builtin.h) run: one loop over the row per phase, with all values of an
+// element in registers. The compiler unrolls the list of instructions; what the interpreter decides
+// at run time (machine.h) is decided here by `if constexpr`, in the same order of operations.
 //
 // Full values are float32. Rows lie in memory without gaps between their elements.
 #pragma once
@@ -8,17 +8,17 @@
 #include <tuple>
 #include <utility>
 
-#include "frozen_schedule.h"
+#include "builtin_schedule.h"
 #include "kernels/elementwise/blocks.h"
 #include "kernels/math/formulas.h"
 #include "kernels/reduce/reductions.h"
 #include "kernels/stream.h"
 #include "tile.h"
-#include "tile/frozen.h"
+#include "tile/builtin.h"
 
 namespace needle::NEEDLE_ISA {
 
-struct FrozenCall {
+struct BuiltinCall {
   const TileProgram& program;
   char* const* data;            // of the operands, outputs first,
   const int64_t* row_bytes;     // and from one row to the next
@@ -46,8 +46,8 @@ constexpr int64_t kAhead = 512;
 constexpr int64_t kTogetherBytes = 48 << 10;
 
 // Computes rows first to last - 1.
-struct Frozen {
-  void (*run)(const FrozenCall& call, int64_t first, int64_t last) = nullptr;
+struct Builtin {
+  void (*run)(const BuiltinCall& call, int64_t first, int64_t last) = nullptr;
   int n_kept = 0;  // rows of values that a later pass needs
 };
 
@@ -73,13 +73,13 @@ enum class Lines : uint8_t {
 // All of it is inlined into run(), where its objects never have an address: what they hold stays in
 // registers, whatever is stored through pointers.
 template <const auto& kCode>
-class FrozenRows {
+class BuiltinRows {
  public:
-  static constexpr Frozen entry() { return {run, kSchedule.n_kept}; }
+  static constexpr Builtin entry() { return {run, kSchedule.n_kept}; }
 
  private:
-  static void run(const FrozenCall& call, int64_t first, int64_t last) {
-    const FrozenRows rows(call);
+  static void run(const BuiltinCall& call, int64_t first, int64_t last) {
+    const BuiltinRows rows(call);
     const StreamEnd end{rows.streamed_ != 0};
     Row scalars;
     for (int k = 0; k < kOperands; ++k) scalars.at[k] = call.data[k];
@@ -154,7 +154,7 @@ class FrozenRows {
     alignas(8) Narrow narrow;
   };
 
-  NEEDLE_INLINE explicit FrozenRows(const FrozenCall& call)
+  NEEDLE_INLINE explicit BuiltinRows(const BuiltinCall& call)
       : program_(call.program),
         row_bytes_(call.row_bytes),
         length_(call.length),
@@ -166,7 +166,7 @@ class FrozenRows {
         is_far_(call.is_far) {}
 
   // Whole vectors, all at multiples of their size, in every row.
-  static bool can_stream(const FrozenCall& call) {
+  static bool can_stream(const BuiltinCall& call) {
     if (call.length % kLanes<float> != 0) return false;
     for (int k = 0; k < kOutputs; ++k) {
       const auto places =
@@ -181,7 +181,7 @@ class FrozenRows {
   // How many go through the phases together: kRowsAtOnce, or one. The run of rows begins with a
   // tile, whose columns are added up as the interpreter does it: four rows at once, those that are
   // left over one by one.
-  static int64_t rows_together(const FrozenCall& call, int64_t row, int64_t rows) {
+  static int64_t rows_together(const BuiltinCall& call, int64_t row, int64_t rows) {
     if (kSchedule.n_phases == 1 && kColumns == 0) return 1;
     int64_t left = rows - row;
     if (kColumns > 0 && call.tile >= kRowsAtOnce) {
@@ -546,6 +546,6 @@ class FrozenRows {
 
 }  // namespace
 
-extern const Frozen kFrozen[];  // by number; nullptr where the interpreter is as quick
+extern const Builtin kBuiltin[];  // by number; nullptr where the interpreter is as quick
 
 }  // namespace needle::NEEDLE_ISA

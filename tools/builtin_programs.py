@@ -1,10 +1,10 @@
-"""Writes native/tile/frozen_programs.h: the tile programs that are built into the native core.
+"""Writes native/tile/builtin_programs.h: the tile programs that are built into the native core.
 
-    python tools/freeze_programs.py
+    python tools/builtin_programs.py
 
 They come from the definitions in needle/ops and needle/optim, and from what the compiler makes of
 small networks. After one of those has changed, its old form would never be met again;
-tests/native/test_frozen.py says when to run this.
+tests/native/test_builtin.py says when to run this.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from needle.dtype import DType, float32, float64, int64
 from needle.optim.rule import Rule
 from needle.tile.ir import Instruction, TypedProgram
 
-TARGET = Path(__file__).parents[1] / "native" / "tile" / "frozen_programs.h"
+TARGET = Path(__file__).parents[1] / "native" / "tile" / "builtin_programs.h"
 SHORT = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "b8"}
 HEAD = """\
-// Written by tools/freeze_programs.py; see frozen.h.
+// Written by tools/builtin_programs.py; see builtin.h.
 // clang-format off
 #pragma once
 
-#include "frozen.h"
+#include "builtin.h"
 
-namespace needle::frozen {
+namespace needle::builtin {
 """
 
 
@@ -135,10 +135,10 @@ def transformer(bias: bool, train: bool) -> tuple[Any, tuple[Any, ...]]:
 def row_programs(function: Any, arguments: tuple[Any, ...]) -> list[TypedProgram]:
     """The programs over rows of a compiled function, each once; not those over all elements.
 
-    Fusion keeps frozen programs apart from what is not: here nothing is frozen yet.
+    Fusion keeps built-in programs apart from what is not: here nothing is built in yet.
     """
     compiled = ndl.jit(function)
-    with mock.patch.object(fuse, "is_frozen", lambda node: False):
+    with mock.patch.object(fuse, "is_builtin", lambda node: False):
         compiled(*arguments)
     calls = (node.args for node in compiled.graph["fused"].nodes if node.kernel == "run")
     found = (typed for typed, _, ins, inner in calls if 0 < inner < len(ins[0].shape))
@@ -175,7 +175,7 @@ def rule_of(optimizer: Any, p: Any) -> TypedProgram:
 
 
 def line(i: Instruction, dtype: DType) -> str:
-    """An instruction as a call of one of frozen.h's functions."""
+    """An instruction as a call of one of builtin.h's functions."""
     arguments = list(map(str, i.args))
     if i.name == "load":
         is_plain = i.kind == "full" and dtype == float32
@@ -201,7 +201,11 @@ def header() -> str:
         phases = textwrap.fill(", ".join(map(str, typed.phases)), 90)
         parts.append(textwrap.indent(f"{code}}}, {{{phases}", "    ") + "});\n")
     listed = " ".join(f"X({name})" for name in names)
-    parts += ["}  // namespace needle::frozen\n", f"#define NEEDLE_FROZEN_PROGRAMS(X) {listed}", ""]
+    parts += [
+        "}  // namespace needle::builtin\n",
+        f"#define NEEDLE_BUILTIN_PROGRAMS(X) {listed}",
+        "",
+    ]
     return "\n".join(parts)
 
 

@@ -40,8 +40,6 @@ UNARY, BINARY = _native.UNARY, _native.BINARY
 KINDS: dict[str, str] = UNARY | BINARY
 
 
-# The reductions, each with its kind (native/common/reduce.def); what there is of no elements, a
-# number, LOWEST or HIGHEST; the instructions of tile programs that are made of them.
 class Blocking(NamedTuple):
     """How tile programs cut rows and columns, which decides how sums are rounded."""
 
@@ -54,6 +52,8 @@ class Blocking(NamedTuple):
 
 
 BLOCKING = Blocking(**_native.BLOCKING)
+# The reductions, each with its kind (native/common/reduce.def); what there is of no elements, a
+# number, LOWEST or HIGHEST; the instructions of tile programs that are made of them.
 REDUCE = {name: kind for name, (kind, _) in _native.REDUCE.items()}
 OF_NOTHING = {name: nothing for name, (_, nothing) in _native.REDUCE.items()}
 ROW_REDUCTIONS = {f"row_{name}": name for name, kind in REDUCE.items() if kind != "truth"}

@@ -48,9 +48,10 @@ NodeFields* node_fields(nb::handle object);
 bool is_plain_array(const ArrayFields& array);
 bool is_floating_array(const ArrayFields& array);
 
-// An array of this shape and dtype, row-major, in memory of its own, of like's class and device;
-// `dtype` is the same as shape.dtype in Python, `out` the array's view.
-nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shape, View& out);
+// An array of this shape and dtype for a result of these operands, in memory of its own, of like's
+// class and device; `dtype` is the same as shape.dtype in Python, `out` the array's view.
+nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shape,
+                     std::span<const View* const> operands, View& out);
 
 // At the end of its life the buffer has been written.
 class WriteNote {
@@ -121,6 +122,9 @@ class NameTable {
 // the bytes of several such arrays in an int64. Gives whether the view is empty.
 bool check_shape(const View& view, Site site);
 
+// Reads a tuple of so many integers.
+int read_tuple(nb::handle tuple, int64_t* values, Site site, const char* what);
+
 // Reads a tuple of sizes, all checked; true if one is 0.
 bool read_shape(nb::handle tuple, View& view, Site site);
 
@@ -134,12 +138,15 @@ std::vector<const View*> views_of(const std::vector<Operand>& operands);
 // The view with its axes matched to `shape` by NumPy's rules: new and stretched axes get stride 0.
 View broadcast(const View& view, const int64_t* shape, int ndim, Site site);
 
-// Widens a shape to the one that it and a have in common; false where there is none.
-bool join_shape(View& shape, const View& a);
+// Widens a shape to the one that it and a broadcast to; gives 0, or, where there is none, the axis
+// where they differ, counted from the end (-1 is the last).
+int join_shape(View& shape, const View& a);
 
-// Would an array of out's shape with operand a be row-major? ndarray/array.py's empty_like knows
-// what else it could be.
-bool leads_to_row_major(const View& a, const View& out);
+// The memory order of a result of these operands: that of the first one that has its shape and is
+// not row-major, so that channels which are last in memory stay last, under a view that shows them
+// second. For matrices only the first operand counts: a parameter keeps its order even if its
+// gradient has another one.
+void set_result_strides(View& out, std::span<const View* const> operands);
 
 bool is_compact(const View& view);  // C order without gaps
 
@@ -238,6 +245,7 @@ void launch(int64_t work, std::initializer_list<const View*> views, const F& ker
   launch(work, std::span<const View* const>(views.begin(), views.size()), kernel);
 }
 
+void bind_results(nb::module_& m);
 void bind_elementwise(nb::module_& m);
 void bind_reductions(nb::module_& m);
 void bind_kernels(nb::module_& m);

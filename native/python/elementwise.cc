@@ -197,29 +197,18 @@ nb::object new_unary(nb::handle name, nb::handle a) {
   const Operand source = read_operand(a, {info.name, "a"});
   const bool is_known = kernels().has_unary(op, source.view.dtype);
   if (!is_known || info.kind == ElementwiseKind::predicate) return nb::none();
-  if (!leads_to_row_major(source.view, source.view)) return nb::none();
+  const View* const operands[] = {&source.view};
   View out;
-  nb::object result = new_array(*like, like->dtype, source.view, out);
+  nb::object result = new_array(*like, like->dtype, source.view, operands, out);
   launch(out.size(), {&out, &source.view}, [op](Views v) { kernels().unary(op, *v[0], *v[1]); });
   return result;
 }
 
-// Is the result of these operands row-major? Of matrices the first one of its shape decides, as in
-// strides_like (needle/ndarray/array.py).
-bool lead_to_row_major(std::initializer_list<const View*> operands, const View& shape) {
-  for (const View* view : operands) {
-    if (!leads_to_row_major(*view, shape)) return false;
-    const bool is_whole = view->ndim == 2 && std::equal(view->shape, view->shape + 2, shape.shape);
-    if (shape.ndim == 2 && is_whole) return true;
-  }
-  return true;
-}
-
 // Finds the shape that operands have in common; false where there is none.
-bool join_shapes(std::initializer_list<const View*> operands, View& shape) {
+bool join_shapes(std::span<const View* const> operands, View& shape) {
   shape.ndim = 0;
   for (const View* view : operands) {
-    if (!join_shape(shape, *view)) return false;
+    if (join_shape(shape, *view) < 0) return false;
   }
   return true;
 }
@@ -245,13 +234,13 @@ nb::object new_binary(nb::handle name, nb::handle a, nb::handle b) {
   const auto op = static_cast<BinaryOp>(position);
   const Pair pair(a, b, info.name);
   const bool is_known = kernels().has_binary(op, pair.dtype);
-  const std::initializer_list<const View*> operands = {&pair.left.view, &pair.right.view};
+  const View* const operands[] = {&pair.left.view, &pair.right.view};
   View shape, out;
   if (!is_known || !join_shapes(operands, shape)) return nb::none();
-  if (!lead_to_row_major(operands, shape)) return nb::none();
   const bool is_predicate = info.kind == ElementwiseKind::predicate;
   shape.dtype = is_predicate ? DType::b8 : pair.dtype;
-  nb::object result = new_array(*like, is_predicate ? bool_dtype() : like->dtype, shape, out);
+  const nb::handle dtype = is_predicate ? bool_dtype() : nb::handle(like->dtype);
+  nb::object result = new_array(*like, dtype, shape, operands, out);
   pair.launch_on(op, out, info.name);
   return result;
 }
@@ -263,13 +252,13 @@ nb::object new_where(nb::handle cond, nb::handle a, nb::handle b) {
   }
   const Operand condition = read_operand(cond, {"where", "cond"});
   const Operand left = read_operand(a, {"where", "a"}), right = read_operand(b, {"where", "b"});
-  const std::initializer_list<const View*> operands = {&left.view, &right.view, &condition.view};
+  const View* const operands[] = {&left.view, &right.view, &condition.view};
   const DType dtype = left.view.dtype;
   if (condition.view.dtype != DType::b8 || right.view.dtype != dtype) return nb::none();
   View shape, out;
-  if (!join_shapes(operands, shape) || !lead_to_row_major(operands, shape)) return nb::none();
+  if (!join_shapes(operands, shape)) return nb::none();
   shape.dtype = dtype;
-  nb::object result = new_array(*all[1], all[1]->dtype, shape, out);
+  nb::object result = new_array(*all[1], all[1]->dtype, shape, operands, out);
   launch_where(out, condition.view, left.view, right.view);
   return result;
 }

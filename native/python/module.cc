@@ -158,6 +158,7 @@ NB_MODULE(_native, m) {
   needle::bind_memory(m);
   needle::bind_threads(m);
   needle::bind_instruction_sets(m);
+  needle::bind_results(m);
   needle::bind_elementwise(m);
   needle::bind_reductions(m);
   needle::bind_kernels(m);

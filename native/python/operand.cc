@@ -33,20 +33,6 @@ nb::object attribute(nb::handle object, nb::handle name, Site site) {
              text_of(name));
 }
 
-int read_tuple(nb::handle tuple, int64_t* values, Site site, const char* what) {
-  if (!PyTuple_Check(tuple.ptr())) {
-    raise_type(site, "%s must be a tuple of int, got %s", what, class_name(tuple).c_str());
-  }
-  const Py_ssize_t count = PyTuple_GET_SIZE(tuple.ptr());
-  if (count > kMaxDims) {
-    raise_value(site, "%s has %zd axes, at most %d work", what, count, kMaxDims);
-  }
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    values[i] = read_int(PyTuple_GET_ITEM(tuple.ptr(), i), site, what);
-  }
-  return static_cast<int>(count);
-}
-
 // Positions of the lowest and highest element; false when they do not fit an int64.
 bool extent(const View& view, int64_t offset, int64_t* lowest, int64_t* highest) {
   *lowest = *highest = offset;
@@ -71,6 +57,20 @@ const Names& names() {
 }
 
 }  // namespace
+
+int read_tuple(nb::handle tuple, int64_t* values, Site site, const char* what) {
+  if (!PyTuple_Check(tuple.ptr())) {
+    raise_type(site, "%s must be a tuple of int, got %s", what, class_name(tuple).c_str());
+  }
+  const Py_ssize_t count = PyTuple_GET_SIZE(tuple.ptr());
+  if (count > kMaxDims) {
+    raise_value(site, "%s has %zd axes, at most %d work", what, count, kMaxDims);
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    values[i] = read_int(PyTuple_GET_ITEM(tuple.ptr(), i), site, what);
+  }
+  return static_cast<int>(count);
+}
 
 void raise_value(Site site, const char* format, ...) {
   va_list arguments;
@@ -294,25 +294,6 @@ View broadcast(const View& view, const int64_t* shape, int ndim, Site site) {
                 shape_text(shape, ndim).c_str());
   }
   return result;
-}
-
-bool join_shape(View& shape, const View& a) {
-  const int added = std::max(0, a.ndim - shape.ndim);
-  std::copy_backward(shape.shape, shape.shape + shape.ndim, shape.shape + shape.ndim + added);
-  std::fill(shape.shape, shape.shape + added, 1);
-  shape.ndim += added;
-  for (int d = 0; d < a.ndim; ++d) {
-    int64_t& n = shape.shape[shape.ndim - a.ndim + d];
-    if (n == 1) n = a.shape[d];
-    if (a.shape[d] != 1 && a.shape[d] != n) return false;
-  }
-  return true;
-}
-
-bool leads_to_row_major(const View& a, const View& out) {
-  if (out.ndim <= 1 || a.ndim != out.ndim) return true;
-  const bool is_same = std::equal(a.shape, a.shape + a.ndim, out.shape);
-  return !is_same || a.strides[a.ndim - 1] == 1;
 }
 
 bool is_compact(const View& view) {

@@ -111,7 +111,7 @@ class Call {
     shape_.ndim = 0;
     for (size_t k = 0; k < operands_.size(); ++k) {
       const View& view = operands_[k].view;
-      if (!join_shape(shape_, view)) {
+      if (join_shape(shape_, view) < 0) {
         raise_value({"run", role(k)}, "shape %s does not broadcast with the others to %s",
                     shape_text(view).c_str(), shape_text(shape_).c_str());
       }
@@ -181,16 +181,12 @@ nb::object find_typed(nb::handle program, nb::handle arrays) {
   return nb::borrow(found);
 }
 
-// The shape that a program runs over, if its outputs are row-major there.
-bool find_space(nb::handle arrays, View& space) {
+// The arrays that a program reads, and the shape that it runs over; false if there is none.
+bool find_space(nb::handle arrays, std::vector<Operand>& operands, View& space) {
   space.ndim = 0;
-  std::vector<Operand> operands;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays.ptr()); ++i) {
     operands.push_back(read_operand(PyTuple_GET_ITEM(arrays.ptr(), i), {"run", "ins"}));
-    if (!join_shape(space, operands.back().view)) return false;
-  }
-  for (const Operand& operand : operands) {
-    if (!leads_to_row_major(operand.view, space)) return false;
+    if (join_shape(space, operands.back().view) < 0) return false;
   }
   return true;
 }
@@ -222,7 +218,8 @@ nb::object new_run(nb::handle program, nb::handle arrays, nb::handle axes) {
   if (!PyTuple_CheckExact(arrays.ptr()) || PyTuple_GET_SIZE(arrays.ptr()) == 0) return nb::none();
   const nb::object typed = find_typed(program, arrays);
   View space;
-  if (!typed.is_valid() || !find_space(arrays, space)) return nb::none();
+  std::vector<Operand> operands;
+  if (!typed.is_valid() || !find_space(arrays, operands, space)) return nb::none();
   const int inner = read_row(axes, space.ndim);
   if (inner < 0) return nb::none();
   const TileProgram& decoded = find_program(typed);
@@ -236,9 +233,9 @@ nb::object new_run(nb::handle program, nb::handle arrays, nb::handle axes) {
     View shape, out;
     cut_shape(space, inner, decoded.output_kind[k], shape);
     shape.dtype = decoded.output_dtype[k];
-    PyTuple_SET_ITEM(
-        outs.ptr(), k,
-        new_array(like, nb::borrow(PyTuple_GET_ITEM(dtypes.ptr(), k)), shape, out).release().ptr());
+    const nb::object dtype = nb::borrow(PyTuple_GET_ITEM(dtypes.ptr(), k));
+    nb::object made = new_array(like, dtype, shape, views_of(operands), out);
+    PyTuple_SET_ITEM(outs.ptr(), k, made.release().ptr());
   }
   run_on(decoded, outs, arrays, inner);
   return decoded.n_outputs == 1 ? nb::borrow(PyTuple_GET_ITEM(outs.ptr(), 0)) : outs;

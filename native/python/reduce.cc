@@ -79,7 +79,7 @@ nb::object new_reduce(nb::handle name, nb::handle a, nb::handle axes, bool keepd
     kept.shape[d] = reduced[d] ? 1 : from.shape[d];
     if (keepdims || !reduced[d]) shape.shape[shape.ndim++] = kept.shape[d];
   }
-  nb::object result = new_array(*like, like->dtype, shape, out);
+  nb::object result = new_array(*like, like->dtype, shape, {}, out);
   kept.set_compact_strides();
   kept.data = out.data;
   launch(from.size(), {&kept, &from}, [op](Views v) { kernels().reduce(op, *v[0], *v[1]); });

@@ -311,6 +311,12 @@ def make_array(
 def empty_array(cls: type[A], shape: tuple[int, ...], dtype: str, device: Any, /) -> A:
     """A row-major array in a new buffer, uninitialised."""
 
+def joined_shape(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | int:
+    """The shape that shapes broadcast to; or, as a negative number, the axis where they differ."""
+
+def result_strides(shape: tuple[int, ...], operands: tuple[object, ...]) -> tuple[int, ...] | None:
+    """The strides of a result of these operands; None if it is row-major."""
+
 def view_reshaped(a: Any, shape: Any, /) -> NDArray | None:
     """A view of a row-major array in another shape; None where there is more to decide."""
 

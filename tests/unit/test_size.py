@@ -16,10 +16,10 @@ PACKAGE, NATIVE = ROOT / "python" / "needle", ROOT / "native"
 CODE = {"python": {".py"}, "native": {".h", ".cc", ".def"}}
 
 CAPS = {
-    "the core": 13_200,
+    "the core": 13_250,
     "python/needle": 41_100,
     "python/needle/compiler": 9_800,
-    "native": 21_500,
+    "native": 21_600,
 }
 
 

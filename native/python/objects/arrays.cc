@@ -79,12 +79,13 @@ bool is_floating_array(const ArrayFields& array) {
   return is_plain_array(array) && is_floating(nb::inst_ptr<Buffer>(array.handle)->dtype());
 }
 
-nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shape, View& out) {
+nb::object new_array(const ArrayFields& like, nb::handle dtype, const View& shape,
+                     std::span<const View* const> operands, View& out) {
   out.ndim = shape.ndim;
   out.dtype = shape.dtype;
   std::copy(shape.shape, shape.shape + shape.ndim, out.shape);
   const bool is_empty = check_shape(out, {"empty"});
-  out.set_compact_strides();
+  set_result_strides(out, operands);
   const nb::object handle = new_buffer(is_empty ? 0 : out.size(), out.dtype);
   out.data = nb::inst_ptr<Buffer>(handle)->data();
   return nb::steal(build_array(class_of(like), make_tuple(out.shape, out.ndim),

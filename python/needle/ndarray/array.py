@@ -424,15 +424,9 @@ def empty_like(shape: Shape, dtype: DType, device: BackendDevice, *operands: obj
 
 
 def strides_like(shape: Shape, *operands: object) -> Shape | None:
-    """The strides of a result of these operands; None if it is row-major. For matrices only the
-    first operand counts: a parameter keeps its order even if its gradient has another one."""
-    if len(shape) < 2:
-        return None
-    alike = [a for a in operands if isinstance(a, NDArray) and a.shape == shape]
-    for a in alike[:1] if len(shape) == 2 else alike:
-        if a.strides[-1] != 1 and (strides := layout.dense_strides(shape, a.strides)) is not None:
-            return strides
-    return None
+    """The strides of a result of these operands; None if it is row-major. native/python/results.cc
+    has the rule, which the native fast paths share."""
+    return _native.result_strides(shape, operands) if len(shape) > 1 else None
 
 
 def empty_in_order(shape: Shape, dtype: DType, a: NDArray) -> NDArray:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from .. import _native
+
 if TYPE_CHECKING:
     from ..types import Axes
 
@@ -79,21 +81,6 @@ def effective_strides(shape: Shape, strides: Shape) -> Shape:
     (3, 0, 1)
     """
     return tuple([0 if n == 1 else s for n, s in zip(shape, strides, strict=True)])
-
-
-def dense_strides(shape: Shape, strides: Shape) -> Shape | None:
-    """The strides themselves if they show memory without gaps in another order, else None.
-
-    >>> dense_strides((2, 3, 4, 5), (60, 1, 15, 3))  # channels are the last axis in memory
-    (60, 1, 15, 3)
-    """
-    step = 1
-    for i in sorted(range(len(shape)), key=lambda i: (strides[i], shape[i])):
-        if shape[i] != 1:
-            if strides[i] != step:
-                return None
-            step *= shape[i]
-    return None if is_row_major(shape, strides) else strides
 
 
 def strides_in_order(shape: Shape, strides: Shape) -> Shape:
@@ -172,20 +159,16 @@ def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
     >>> broadcast_shapes("add", (3, 1), (4,))
     (3, 4)
     """
-    ndim = max(map(len, shapes), default=0)
-    out = [1] * ndim
-    for shape in shapes:
-        for i, n in enumerate(shape, ndim - len(shape)):
-            if n == 1 or n == out[i]:
-                continue
-            if out[i] != 1:
-                listed = " and ".join(map(str, shapes))
-                raise ValueError(
-                    f"[{op}] shapes {listed} do not broadcast: sizes {out[i]} and {n} differ in "
-                    f"axis {i - ndim}; sizes must be equal or 1."
-                )
-            out[i] = n
-    return tuple(out)
+    found = _native.joined_shape(shapes)
+    if isinstance(found, tuple):
+        return found
+    sizes = [shape[found] for shape in shapes if len(shape) >= -found and shape[found] != 1]
+    other = next(n for n in sizes if n != sizes[0])
+    listed = " and ".join(map(str, shapes))
+    raise ValueError(
+        f"[{op}] shapes {listed} do not broadcast: sizes {sizes[0]} and {other} differ in axis "
+        f"{found}; sizes must be equal or 1."
+    )
 
 
 def broadcast_strides(shape: Shape, strides: Shape, new_shape: Shape, op: str) -> Shape:

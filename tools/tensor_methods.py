@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import get_overloads
 
 from needle.ops.tensor_table import LATER, METHODS, PROPERTIES, methods_of
 
@@ -22,7 +24,7 @@ Written by tools/tensor_methods.py from the table in ops/tensor_table.py; not th
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, overload
 
 from .autograd import Tensor, TensorTuple
 from .backend import BackendDevice
@@ -46,9 +48,16 @@ class _Text(str):
         return str(self)
 
 
-def method(name: str, function: object) -> str:
+def method(name: str, function: Callable[..., object]) -> str:
+    """The stub's lines of a method: all of its forms."""
+    forms = get_overloads(inspect.unwrap(function))
+    overloads = [f"    @overload\n{line_of(name, form)}" for form in forms]
+    return "\n".join(overloads) or line_of(name, function)
+
+
+def line_of(name: str, function: Callable[..., object]) -> str:
     """One line of the stub: the function's signature with its first argument as self."""
-    signature = inspect.signature(function)  # type: ignore[arg-type]
+    signature = inspect.signature(function)
     _, *rest = signature.parameters.values()
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
     is_operator = name.startswith("__")  # `a + b` has no keywords
@@ -59,7 +68,7 @@ def method(name: str, function: object) -> str:
         annotation = p.annotation if p.annotation is p.empty else _Text(p.annotation)
         parameters.append(p.replace(default=default, annotation=annotation))
     shown = str(signature.replace(parameters=parameters, return_annotation=inspect._empty))
-    reflected = name.startswith("__r") or name == "__getitem__"  # written for Any, give a Tensor
+    reflected = name.startswith("__r")  # written for Any, give a Tensor
     returns = "Tensor" if reflected else str(signature.return_annotation)
     return f"    def {name}{shown} -> {returns}: ..."
 

@@ -6,10 +6,12 @@ Stands on: autograd.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeVar
 
 from .autograd import TensorTuple
+
+T = TypeVar("T")
 
 
 def map_leaves(function: Callable[[object], object], tree: object) -> Any:
@@ -48,7 +50,7 @@ def leaves(tree: object) -> list[Any]:
     return found
 
 
-def leaves_by_path(tree: object) -> dict[tuple[Any, ...], Any]:
+def leaves_by_path(tree: object) -> dict[tuple[Hashable, ...], Any]:
     """All leaves in order, by the keys and positions that lead to them.
 
     >>> leaves_by_path({"a": 1, "b": (2, [3])})
@@ -64,7 +66,8 @@ def leaves_by_path(tree: object) -> dict[tuple[Any, ...], Any]:
     return {(key, *path): leaf for key, found in below for path, leaf in found.items()}
 
 
-def with_leaves(tree: object, new_leaves: Iterable[object]) -> Any:
+def with_leaves(tree: T, new_leaves: Iterable[object]) -> T:
     """The same nesting with other leaves."""
     rest = iter(new_leaves)
-    return map_leaves(lambda _: next(rest), tree)
+    made: T = map_leaves(lambda _: next(rest), tree)
+    return made

@@ -31,7 +31,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 Axes: TypeAlias = int | Sequence[int] | None
 Sizes: TypeAlias = int | Sequence[int]  # one for all axes, or one for each
-Padding: TypeAlias = Sizes | str
+Padding: TypeAlias = Sizes | Sequence[Sequence[int]] | str  # also (before, after) pairs
 IndexEntry: TypeAlias = (
     int
     | slice

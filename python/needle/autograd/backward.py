@@ -15,6 +15,7 @@ from .graph import backward_pass, propagate
 from .op import Op
 
 if TYPE_CHECKING:
+    from ..types import Gradients
     from .tensor import Tensor, Value
 
 __all__ = ["compute_gradient_of_variables", "clear_gradients", "grad", "in_own_memory"]
@@ -23,7 +24,7 @@ __all__ = ["compute_gradient_of_variables", "clear_gradients", "grad", "in_own_m
 class Freed(Op):
     """What made a value that a backward pass has freed."""
 
-    def gradient(self, out_grad: Tensor, node: Value) -> Any:
+    def gradient(self, out_grad: Tensor, node: Value) -> Gradients:
         raise ValueError(
             "[backward] the graph was freed by an earlier backward(create_graph=False); pass "
             "retain_graph=True there, or compute the result again."

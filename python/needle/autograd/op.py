@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from .. import _native, config
 from .unbroadcast import unbroadcast_all
+
+if TYPE_CHECKING:
+    from ..types import Gradients
 
 __all__ = ["Op"]
 
@@ -37,7 +40,7 @@ class Op:
         """The result's array, from the inputs' arrays."""
         raise TypeError(f"[{type(self).__name__}] has no compute.")
 
-    def gradient(self, out_grad: Any, node: Any) -> Any:
+    def gradient(self, out_grad: Any, node: Any) -> Gradients:
         """The adjoints of node.inputs, given the adjoint of node; None where there is none. What
         was broadcast or promoted stays so: see unbroadcast.py."""
         raise TypeError(f"[{type(self).__name__}] has no gradient.")

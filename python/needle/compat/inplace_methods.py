@@ -23,6 +23,7 @@ from ..ops.shape import movement
 from . import torch_math
 
 if TYPE_CHECKING:
+    from ..ops.elementwise import OfTwo
     from ..types import TensorLike
 
 
@@ -47,7 +48,7 @@ def _assigning(name: str, operator: Callable[..., object]) -> Callable[..., Tens
     return named(method, name, doc)
 
 
-def _updating(name: str, in_memory: str, operator: Callable[[object, object], object]) -> Update:
+def _updating(name: str, in_memory: str, operator: OfTwo) -> Update:
     """The same for arithmetic, whose kernels write into x themselves."""
 
     def method(x: Tensor, other: TensorLike) -> Tensor:
@@ -59,9 +60,7 @@ def _updating(name: str, in_memory: str, operator: Callable[[object, object], ob
     return named(method, name, doc)
 
 
-def _updating_scaled(
-    name: str, in_memory: str, operator: Callable[[object, object], object]
-) -> Any:
+def _updating_scaled(name: str, in_memory: str, operator: OfTwo) -> Callable[..., Tensor]:
     """The same for sums, with PyTorch's factor."""
     update = _updating(name, in_memory, operator)
 
@@ -127,7 +126,9 @@ def normal_(
     return _give(x, source.normal(x.shape, mean, std, x.dtype, x.device))
 
 
-def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: RandomSource | None = None) -> Tensor:
+def bernoulli_(
+    x: Tensor, p: float | Tensor = 0.5, *, generator: RandomSource | None = None
+) -> Tensor:
     """Write 1 with probability p (a number, or a tensor that broadcasts), else 0, into x."""
     if not isinstance(p, Tensor) and not 0 <= p <= 1:
         raise ValueError(f"[bernoulli_] expected a probability from 0 to 1, got {p}.")

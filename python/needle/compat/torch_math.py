@@ -16,7 +16,7 @@ from ..ops.reduce import norm
 from ..ops.shape.movement import broadcast_to
 
 if TYPE_CHECKING:
-    from ..types import NDArray, TensorLike
+    from ..types import Gradients, NDArray, TensorLike
 
 __all__ = [
     "reciprocal", "clamp_min", "clamp_max", "lerp", "addcmul", "addcdiv", "addmm", "baddbmm",
@@ -54,7 +54,7 @@ class Lerp(TensorOp):
         from_b = F.binary("subtract", b, F.binary("multiply", span, F.binary("subtract", 1, w)))
         return F.where(F.binary("less", F.unary("abs", w), 0.5), from_a, from_b)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         a, b, w = node.inputs
         return out_grad * (1 - w), out_grad * w, out_grad * (b - a)
 

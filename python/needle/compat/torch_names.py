@@ -50,7 +50,7 @@ from ..ops.shape.movement import (
 )
 
 if TYPE_CHECKING:
-    from ..types import BackendDevice, DeviceLike, DTypeLike, Index, Sizes, TensorLike
+    from ..types import DeviceLike, DTypeLike, Index, Scalar, Sizes, TensorLike
 
 __all__ = [
     "cat", "concat", "div", "mul", "neg", "pow", "sub", "ge", "gt", "le", "lt", "clamp", "eq",
@@ -229,13 +229,13 @@ def isclose(
 
 
 def allclose(
-    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    a: Tensor, b: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
     """Is every element of a close to b's?"""
     return builtins.bool(reduce.all(isclose(a, b, rtol, atol, equal_nan)).item())
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: Tensor, b: Tensor) -> bool:
     """Are shapes and all elements equal? PyTorch's `equal`, which is NumPy's here."""
     return a.shape == b.shape and allclose(a, b, 0, 0)
 
@@ -270,11 +270,11 @@ def type(x: Tensor, dtype: DTypeLike | None = None) -> str | Tensor:
 
 def new_full(
     x: Tensor,
-    size: object,
-    fill_value: Any,
+    size: Sizes | tuple[Sizes, ...],
+    fill_value: Scalar,
     *,
     dtype: DTypeLike | None = None,
-    device: BackendDevice | None = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """fill_value in a new tensor like x, of another size."""
     kind = dtype_of(x.dtype if dtype is None else dtype)
@@ -283,13 +283,17 @@ def new_full(
     return Tensor.make_const(F.full(shape, fill_value, kind, place))
 
 
-def new_zeros(x: Tensor, *size: Sizes, dtype: Any = None, device: Any = None) -> Tensor:
+def new_zeros(
+    x: Tensor, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
     """Zeros in a new tensor like x, of another size."""
     shape = size[0] if len(size) == 1 else size
     return new_full(x, shape, 0, dtype=dtype, device=device)
 
 
-def new_ones(x: Tensor, *size: Sizes, dtype: Any = None, device: Any = None) -> Tensor:
+def new_ones(
+    x: Tensor, *size: Sizes, dtype: DTypeLike | None = None, device: DeviceLike | None = None
+) -> Tensor:
     """Ones in a new tensor like x, of another size."""
     shape = size[0] if len(size) == 1 else size
     return new_full(x, shape, 1, dtype=dtype, device=device)

@@ -16,7 +16,7 @@ from ..autograd import Tensor
 from . import formats, safetensors
 
 if TYPE_CHECKING:
-    from ..types import PathLike
+    from ..types import DeviceLike, NumpyArray, PathLike
 
 __all__ = ["save", "load"]
 
@@ -28,7 +28,7 @@ MARKS = (TENSOR, TUPLE, KEYS, DICT)
 STRUCTURE = "needle"  # the metadata entry that holds the JSON
 
 
-def _encode(value: object, path: str, tensors: dict[str, object]) -> Any:
+def _encode(value: object, path: str, tensors: dict[str, Tensor | NumpyArray]) -> object:
     if isinstance(value, (Tensor, np.ndarray)):
         while path in tensors or path == safetensors.METADATA:  # {"a.b": x, "a": {"b": y}}
             path += "_"
@@ -56,7 +56,7 @@ def _encode(value: object, path: str, tensors: dict[str, object]) -> Any:
     )
 
 
-def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
+def _decode(value: Any, tensors: dict[str, Tensor]) -> object:
     if isinstance(value, list):
         return [_decode(v, tensors) for v in value]
     if not isinstance(value, dict):
@@ -78,12 +78,14 @@ def save(obj: object, path: PathLike) -> None:
     A dict of tensors, such as a state_dict, is an ordinary safetensors file. Names that promise
     another format, such as x.npz, are refused."""
     formats.refuse_suffix(Path(path), formats.SUFFIXES, "save", ".ndl or .safetensors")
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, Tensor | NumpyArray] = {}
     structure = _encode(obj, "", tensors)
     safetensors.write_file(path, tensors, {STRUCTURE: json.dumps(structure)})
 
 
-def load(path: PathLike, map_location: object = None, *, weights_only: bool = True) -> Any:
+def load(
+    path: PathLike, map_location: DeviceLike | None = None, *, weights_only: bool = True
+) -> Any:
     """What `save` wrote; of any other safetensors file, a dict of its tensors.
 
     map_location is the device of the tensors. weights_only is for PyTorch's scripts, and changes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Unpack
 
 from .. import autograd
 from ..autograd import Tensor
@@ -18,7 +19,7 @@ from .elementwise import Elementwise, WithScalar, astype, of_two, pair, ufunc
 from .fused import FusedOp, FusedTupleOp, run_composites
 
 if TYPE_CHECKING:
-    from ..types import NDArray, TensorLike
+    from ..types import Gradients, NDArray, TensorLike
 
 __all__ = [
     "EWiseAdd", "AddScalar", "add_scalar", "add", "Negate", "negate", "subtract", "EWiseMul",
@@ -34,7 +35,7 @@ class EWiseAdd(Elementwise):
     kernel = "add"
     linear = True
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         return out_grad, out_grad
 
 
@@ -52,7 +53,7 @@ def add_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     return AddScalar(as_scalar(scalar, "add_scalar"))(a)
 
 
-def add(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+def add(a: TensorLike, b: TensorLike, **numpy: Unpack[Ufunc]) -> Tensor:
     """a + b; either may be a number."""
     if numpy:
         return ufunc(add, numpy, a, b)
@@ -91,11 +92,11 @@ class EWiseSub(Elementwise):
     kernel = "subtract"
     linear = True
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         return out_grad, -out_grad
 
 
-def subtract(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+def subtract(a: TensorLike, b: TensorLike, **numpy: Unpack[Ufunc]) -> Tensor:
     """a - b: in a graph a + (-b), as the course has it."""
     if numpy:
         return ufunc(subtract, numpy, a, b)
@@ -110,13 +111,13 @@ def subtract(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
         raise
 
 
-def _add_negative(a: Any, b: Any) -> Tensor:
+def _add_negative(a: TensorLike, b: TensorLike) -> Tensor:
     if is_scalar(b):
         b = as_scalar(b, "subtract")  # -numpy.uint8(1) would be 255
         if _has_negative(a, b):
             return add(check_tensor("subtract", a), -b)
     if is_scalar(a):
-        check_tensor("subtract", b)
+        b = check_tensor("subtract", b)
         dtype = promote_scalar(dtype_of(b.dtype), type(as_scalar(a, "subtract")))
         return add(Negate()(_widened(b, dtype)), a)
     a, b = pair("subtract", a, b)
@@ -138,7 +139,7 @@ class EWiseMul(Elementwise):
 
     kernel = "multiply"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         a, b = node.inputs
         return out_grad * b, out_grad * a
 
@@ -158,7 +159,7 @@ def mul_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     return MulScalar(as_scalar(scalar, "mul_scalar"))(a)
 
 
-def multiply(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+def multiply(a: TensorLike, b: TensorLike, **numpy: Unpack[Ufunc]) -> Tensor:
     """a * b; either may be a number."""
     if numpy:
         return ufunc(multiply, numpy, a, b)
@@ -176,7 +177,7 @@ class EWiseDiv(Elementwise):
 
     kernel = "divide"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         a, b = node.inputs
         by_a = out_grad / b if a.requires_grad else None
         return by_a, _by_divisor(out_grad, node, b) if b.requires_grad else None
@@ -225,7 +226,7 @@ def divide_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     return DivScalar(as_scalar(scalar, "divide_scalar"))(a)
 
 
-def divide(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+def divide(a: TensorLike, b: TensorLike, **numpy: Unpack[Ufunc]) -> Tensor:
     """a / b; either may be a number. Integers divide to float64."""
     if numpy:
         return ufunc(divide, numpy, a, b)
@@ -241,13 +242,13 @@ class EWisePow(Elementwise):
 
     kernel = "power"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         a, b = node.inputs
         by_a = by_b = None
         # Where a rule has 0 · ∞ or 0 · NaN, the base 1 makes it 0, also for second derivatives.
         if a.requires_grad:
             flat = logical_and(equal(b, 0), logical_not(isfinite(1 / a)))
-            base: Any = where(flat, 1, a)
+            base = where(flat, 1, a)
             by_a = out_grad * b * base ** (b - 1)
         if b.requires_grad:
             flat = logical_and(equal(a, 0), greater_equal(b, 0))
@@ -256,7 +257,7 @@ class EWisePow(Elementwise):
 
 
 # Powers that take one or two operations, where others take fifty: as NumPy's ** has them.
-SHORT_POWERS: dict[Scalar, Any] = {
+SHORT_POWERS: dict[Scalar, Callable[[NDArray], NDArray]] = {
     2: lambda x: F.unary("square", x),
     3: lambda x: F.binary("multiply", F.unary("square", x), x),
     -1: lambda x: F.binary("divide", 1, x),
@@ -269,7 +270,7 @@ class PowerScalar(WithScalar):
 
     kernel = "power"
 
-    def compute(self, a: NDArray) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         is_wide = dtype_of(a.dtype) in (float32, float64)  # halves would be rounded twice
         short = SHORT_POWERS.get(self.scalar) if is_wide else None
         return super().compute(a) if short is None else short(a)
@@ -304,7 +305,7 @@ def power_scalar(a: Tensor, scalar: Scalar) -> Tensor:
     return PowerScalar(as_scalar(scalar, "power_scalar"))(a)
 
 
-def power(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+def power(a: TensorLike, b: TensorLike, **numpy: Unpack[Ufunc]) -> Tensor:
     """a ** b; either may be a number."""
     if numpy:
         return ufunc(power, numpy, a, b)
@@ -362,7 +363,7 @@ class Remainder(Elementwise):
 
     kernel = "remainder"
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         a, b = node.inputs
         return out_grad, -out_grad * floor_divide(a, b)
 

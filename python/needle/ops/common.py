@@ -6,7 +6,7 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, overload
 
 import numpy as np
 
@@ -18,14 +18,17 @@ from ..ndarray.array import NDArray, as_scalar, from_numpy
 from ..ndarray.index.errors import rewrite_index_error
 
 if TYPE_CHECKING:
-    from ..types import Axes
+    from typing import SupportsIndex, TypeGuard
+
+    from ..types import Axes, DTypeLike, Gradients
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A", int, int | None)
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-def is_scalar(x: object) -> bool:
+def is_scalar(x: object) -> TypeGuard[Scalar]:
     """A Python or NumPy number (weak: it takes the dtype of the tensor beside it)."""
     return isinstance(x, (float, int, np.generic))  # a bool is an int
 
@@ -103,7 +106,7 @@ def reporting_as(op: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def can_share(noted: Any, x: Any) -> bool:
+def can_share(noted: Sequence[NDArray], x: NDArray) -> bool:
     """Can arrays that a forward noted be used beside x? Not if there are none, or if it has only
     been run for its shape so far, as in lazy mode."""
     if not noted or type(noted[0]) is not type(x):
@@ -111,7 +114,7 @@ def can_share(noted: Any, x: Any) -> bool:
     return not isinstance(x, NDArray) or noted[0].device.mod is x.device.mod
 
 
-def whole_number(op: str, name: str, value: Any) -> int:
+def whole_number(op: str, name: str, value: SupportsIndex) -> int:
     """value as an int; 2.0 is not one."""
     try:
         return operator.index(value)
@@ -126,7 +129,13 @@ def zeros_like(x: Tensor) -> Tensor:
     return Tensor.make_const(F.full_like(x.cached_data, 0))
 
 
-def one_of(op: str, axes: Axes = None, axis: Axes = None, dim: Axes = None) -> Any:
+@overload
+def one_of(
+    op: str, axes: int | None = None, axis: int | None = None, dim: int | None = None
+) -> int | None: ...
+@overload
+def one_of(op: str, axes: Axes = None, axis: Axes = None, dim: Axes = None) -> Axes: ...
+def one_of(op: str, axes: Axes = None, axis: Axes = None, dim: Axes = None) -> Axes:
     """`axes`, `axis` and `dim` mean the same: the one that was given, or None."""
     if axis is not None or dim is not None:
         given = [a for a in (axes, axis, dim) if a is not None]
@@ -162,11 +171,11 @@ def shaped(result: Tensor, x: Tensor, axis: Axes) -> Tensor:
     return result.reshape(()) if x.ndim == 0 and axis is not None and result.size else result
 
 
-def axis_or_dim(op: str, axis: Axes, dim: Axes, default: object) -> Any:
+def axis_or_dim(op: str, axis: A, dim: int | None, default: object) -> A:
     """The same where `axis` has a default that is not None: an axis beside a dim is an error."""
     if dim is None:
         return axis
-    return one_of(op, axis=None if axis == default else axis, dim=dim)
+    return one_of(op, axis=None if axis == default else axis, dim=dim)  # type: ignore[return-value]
 
 
 # Keywords -----------------------------------------------------------------------------------------
@@ -190,7 +199,7 @@ class Ufunc(TypedDict, total=False):
     """NumPy's keywords of functions of elements: the dtype to compute in, and the defaults of those
     that are refused."""
 
-    dtype: Any
+    dtype: DTypeLike | None
     out: None
     where: Literal[True]
     casting: Literal["same_kind"]
@@ -239,7 +248,7 @@ def flag(op: str, name: str, value: object) -> bool:
     raise TypeError(f"[{op}] {name} must be True or False, got {value!r:.60}.")
 
 
-def kept(op: str, keepdims: Any, keepdim: Any) -> bool:
+def kept(op: str, keepdims: bool, keepdim: bool | None) -> bool:
     """`keepdims` and `keepdim` mean the same."""
     if keepdim is None:
         return flag(op, "keepdims", keepdims)
@@ -284,5 +293,5 @@ def fresh_leaf(x: Tensor) -> Tensor:
 class FlatOp(TensorOp):
     """An operator that is piecewise constant in its inputs: the gradient is zero."""
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         return tuple(zeros_like(x) for x in node.inputs)

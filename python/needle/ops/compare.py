@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack, overload
+from typing import TYPE_CHECKING, ClassVar, TypeGuard, Unpack, cast, overload
 
 from ..autograd import Tensor, TensorOp
 from ..dtype import dtype_of
@@ -24,7 +24,7 @@ from .elementwise import Elementwise, OfOne, OfTwo, astype, of_two, pair, ufunc
 from .fused import FusedOp
 
 if TYPE_CHECKING:
-    from ..types import NDArray, TensorLike
+    from ..types import Gradients, NDArray, TensorLike
 
 __all__ = [
     "Predicate", "PredicateScalar", "equal", "not_equal", "less", "less_equal", "greater",
@@ -62,7 +62,7 @@ class PredicateScalar(Predicate):
 def _comparison(kernel: str, doc: str) -> OfTwo:
     """The function that users call for a kernel of two operands."""
 
-    def function(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+    def function(a: TensorLike, b: TensorLike, **numpy: Unpack[Ufunc]) -> Tensor:
         if numpy:
             return ufunc(function, numpy, a, b)
         if is_scalar(b) and isinstance(a, Tensor):
@@ -119,7 +119,7 @@ class Extremum(Elementwise):
 
     wins: ClassVar[str]
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         a, b = (astype(x, node.dtype) for x in node.inputs)
         by_a, by_b = (
             ExtremumGradient(self.wins)(out_grad, *both) if x.requires_grad else None
@@ -177,7 +177,7 @@ class Where(TensorOp):
     def compute(self, cond: NDArray, a: NDArray, b: NDArray) -> NDArray:
         return F.where(cond, a, b)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         cond, a, b = node.inputs
         by_a = where(cond, out_grad, 0) if a.requires_grad else None
         return None, by_a, where(cond, 0, out_grad) if b.requires_grad else None
@@ -193,10 +193,12 @@ def check_mask(op: str, mask: object) -> None:
 
 
 @overload
-def where(cond: object, a: object, b: object) -> Tensor: ...
+def where(cond: TensorLike, a: TensorLike, b: TensorLike) -> Tensor: ...
 @overload
-def where(cond: object) -> tuple[Tensor, ...]: ...
-def where(cond: Any, a: Any = None, b: Any = None) -> Any:
+def where(cond: Tensor) -> tuple[Tensor, ...]: ...
+def where(
+    cond: TensorLike, a: TensorLike | None = None, b: TensorLike | None = None
+) -> Tensor | tuple[Tensor, ...]:
     """a where cond is true, else b; all three broadcast. Without them, where cond is true:
     one tensor of positions per axis."""
     if a is None and b is None:
@@ -236,14 +238,15 @@ class Clip(TensorOp):
 
     elementwise = True
 
-    def __init__(self, low: Any, high: Any):
+    def __init__(self, low: Scalar | None, high: Scalar | None):
         self.low = low
         self.high = high
 
-    def compute(self, a: Any) -> Any:
+    def compute(self, a: NDArray) -> NDArray:
         if NUMBERS.issuperset((type(self.low), type(self.high))) and dtype_of(a.dtype).is_floating:
             # One pass. Programs are found by their numbers, and -0.0 equals 0.0.
-            return F.run(clip_program(self.low + 0.0, self.high + 0.0), a)
+            low, high = cast(float, self.low), cast(float, self.high)
+            return F.run(clip_program(low + 0.0, high + 0.0), a)
         if self.low is not None:
             a = F.binary("maximum", a, self.low)
         return a if self.high is None else F.binary("minimum", a, self.high)
@@ -273,7 +276,7 @@ class ClipBetween(TensorOp):
             x = F.binary("maximum", x, bounds[0])
         return F.binary("minimum", x, bounds[-1]) if self.has_high else x
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         return tuple(
             where(self.chosen(i, *node.inputs), out_grad, 0) if x.requires_grad else None
             for i, x in enumerate(node.inputs)
@@ -296,11 +299,11 @@ class ClipBetween(TensorOp):
 @reporting_as("clip")
 def clip(
     x: Tensor,
-    min: Scalar | Tensor | None = None,
-    max: Scalar | Tensor | None = None,
+    min: TensorLike | None = None,
+    max: TensorLike | None = None,
     *,
-    a_min: Scalar | Tensor | None = None,
-    a_max: Scalar | Tensor | None = None,
+    a_min: TensorLike | None = None,
+    a_max: TensorLike | None = None,
     **numpy: Unpack[Ufunc],
 ) -> Tensor:
     """x limited to [min, max]; None leaves a side open. Bounds may be tensors, which broadcast.
@@ -320,5 +323,5 @@ def clip(
     return ClipBetween(min is not None, max is not None)(x, *bounds)
 
 
-def _is_bound(x: TensorLike) -> bool:
+def _is_bound(x: TensorLike | None) -> TypeGuard[Scalar | None]:
     return x is None or is_scalar(x)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..autograd import Tensor
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
 from ..autograd.graph import backward_pass
 from .common import fresh_leaf
+
+if TYPE_CHECKING:
+    from ..types import Adjoint
 
 
 def gradient_of_gradient(
@@ -17,7 +20,7 @@ def gradient_of_gradient(
     given: Sequence[Tensor],
     wanted: Sequence[bool],
     out_grads: Sequence[Tensor],
-) -> tuple[list[Any], list[Any]]:
+) -> tuple[list[Adjoint], list[Adjoint]]:
     """Differentiates (inputs, given) -> adjoints of the wanted inputs of `composite`, where `given`
     are the adjoints of its results. Gives the adjoints of inputs and of given."""
     with enable_grad():

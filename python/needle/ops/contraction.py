@@ -19,27 +19,26 @@ from .shape.movement import reshape
 
 __all__ = ["einsum"]
 
-Labels = tuple[Any, ...]  # letters, and negative numbers for the axes under "..."
+Labels = tuple[str | int, ...]  # letters, and negative numbers for the axes under "..."
 
 
 class Term(NamedTuple):
     """An operand: a tensor and the labels of its axes, all different."""
 
-    tensor: Any
+    tensor: Tensor
     labels: Labels
 
-    def size(self, label: object) -> int:
-        size: int = self.tensor.shape[self.labels.index(label)]
-        return size
+    def size(self, label: str | int) -> int:
+        return self.tensor.shape[self.labels.index(label)]
 
-    def sum(self, labels: Sequence[object]) -> Term:
+    def sum(self, labels: Sequence[str | int]) -> Term:
         """Without these labels: summed over."""
         if not labels:
             return self
         axes = tuple(self.labels.index(i) for i in labels)
         return Term(self.tensor.sum(axes), tuple(i for i in self.labels if i not in labels))
 
-    def arrange(self, labels: Sequence[object]) -> Any:
+    def arrange(self, labels: Sequence[str | int]) -> Tensor:
         """The tensor with its axes in this order."""
         order = tuple(self.labels.index(i) for i in labels)
         return self.tensor if order == tuple(range(len(order))) else self.tensor.permute(order)
@@ -201,7 +200,7 @@ def _cheapest_pair(terms: Sequence[Term], output: Labels) -> tuple[int, int]:
     return min(itertools.combinations(range(len(terms)), 2), key=growth)
 
 
-def _contract(a: Term, b: Term, kept: set[object]) -> Term:
+def _contract(a: Term, b: Term, kept: set[str | int]) -> Term:
     """The product of two, summed over the labels that nobody else needs."""
     a, b = _sum_alone(a, b, kept), _sum_alone(b, a, kept)
     batch = [i for i in a.labels if i in b.labels and i in kept]
@@ -222,7 +221,7 @@ def _contract(a: Term, b: Term, kept: set[object]) -> Term:
     return Term(result, (*batch, *rows, *columns))
 
 
-def _sum_alone(a: Term, b: Term, kept: set[object]) -> Term:
+def _sum_alone(a: Term, b: Term, kept: set[str | int]) -> Term:
     """Sum what the partner has not, or only with size 1, and what nobody else needs."""
     gone = [i for i in a.labels if i not in kept and i not in b.labels]
     a = a.sum(gone)

@@ -45,7 +45,9 @@ class CumSum(TensorOp):
         return flip(backwards, self.axis)
 
 
-def _scan(op: type[CumSum | CumProd], name: str, a: Tensor, axis: Axes, dtype: DTypeLike) -> Tensor:
+def _scan(
+    op: type[CumSum | CumProd], name: str, a: Tensor, axis: Axes, dtype: DTypeLike | None
+) -> Tensor:
     x, along = flat_or_along(name, a, axis)
     if dtype is None:
         return shaped(op(along)(x), a, axis)
@@ -53,7 +55,7 @@ def _scan(op: type[CumSum | CumProd], name: str, a: Tensor, axis: Axes, dtype: D
 
 
 def cumsum(
-    a: Tensor, axis: int | None = None, dtype: Any = None, out: None = None, *,
+    a: Tensor, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, *,
     axes: int | None = None, dim: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Running sums along an axis (None: of the flattened tensor), computed in a dtype."""
@@ -89,7 +91,7 @@ class CumProd(TensorOp):
 
 
 def cumprod(
-    a: Tensor, axis: int | None = None, dtype: Any = None, out: None = None, *,
+    a: Tensor, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, *,
     axes: int | None = None, dim: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Running products along an axis (None: of the flattened tensor), computed in a dtype."""

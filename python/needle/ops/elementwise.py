@@ -18,7 +18,7 @@ from ..ndarray import functions as F
 from .common import Scalar, Ufunc, check_tensor, constant, flag, is_scalar, named, numpy_options
 
 if TYPE_CHECKING:
-    from ..types import DTypeLike, NDArray
+    from ..types import DeviceLike, DTypeLike, NDArray, TensorLike
 
 __all__ = ["Elementwise", "WithScalar", "Cast", "astype"]
 
@@ -29,7 +29,7 @@ class Elementwise(TensorOp):
     elementwise = True
     kernel: ClassVar[str]
 
-    def compute(self, a: Any, *b: Any) -> Any:
+    def compute(self, a: Any, *b: Any) -> NDArray:
         return F.binary(self.kernel, a, b[0]) if b else F.unary(self.kernel, a)
 
 
@@ -65,13 +65,13 @@ class Casting(TypedDict, total=False):
     """NumPy's keywords of astype; those behind device have their defaults."""
 
     copy: bool
-    device: Any
+    device: DeviceLike | None
     order: Literal["K"]
     casting: Literal["unsafe"]
     subok: Literal[True]
 
 
-def astype(x: Tensor, dtype: object, **numpy: Unpack[Casting]) -> Tensor:
+def astype(x: Tensor, dtype: DTypeLike, **numpy: Unpack[Casting]) -> Tensor:
     """x with another dtype; x itself when it has it, or a copy if `copy` is True."""
     check_tensor("astype", x)
     dtype = dtype_of(dtype)
@@ -110,7 +110,7 @@ class OfTwo(Protocol):
 
     __name__: str
 
-    def __call__(self, a: object, b: object, **numpy: Unpack[Ufunc]) -> Tensor: ...
+    def __call__(self, a: TensorLike, b: TensorLike, **numpy: Unpack[Ufunc]) -> Tensor: ...
 
 
 def of_one(op: type[TensorOp], doc: str) -> OfOne:
@@ -130,7 +130,7 @@ def of_two(op: type[Elementwise], doc: str) -> OfTwo:
     """The function that users call for an operator of two tensors: the name of its kernel."""
     name = op.kernel
 
-    def function(a: Any, b: Any, **numpy: Unpack[Ufunc]) -> Tensor:
+    def function(a: TensorLike, b: TensorLike, **numpy: Unpack[Ufunc]) -> Tensor:
         if numpy:
             return ufunc(function, numpy, a, b)
         return op()(*pair(name, a, b))
@@ -139,7 +139,7 @@ def of_two(op: type[Elementwise], doc: str) -> OfTwo:
     return named(function, name, doc)
 
 
-def ufunc(function: Callable[..., Tensor], numpy: Any, *operands: Any) -> Tensor:
+def ufunc(function: Callable[..., Tensor], numpy: Ufunc, *operands: TensorLike | None) -> Tensor:
     """function(*operands) with NumPy's keywords, of which `dtype` is the type to compute in."""
     op = function.__name__
     dtype = numpy_options(op, numpy, "dtype").get("dtype")
@@ -158,15 +158,17 @@ def ufunc(function: Callable[..., Tensor], numpy: Any, *operands: Any) -> Tensor
 KINDS = "buif"  # each fits into those behind it, if not in size
 
 
-def in_dtype(op: str, x: Any, dtype: DType, like: Tensor | None = None) -> Any:
+def in_dtype(
+    op: str, x: TensorLike | None, dtype: DType, like: Tensor | None = None
+) -> Tensor | Scalar | None:
     """An operand in a dtype that holds its kind; numbers stay numbers."""
     if x is None:  # no bound
         return x
-    if not is_scalar(x):
+    if is_scalar(x):
+        kind, got = "f" if isinstance(x, (float, np.floating)) else "b", type(x).__name__
+    else:
         x = check_tensor(op, x) if like is None else constant(x, like, op)
-    number = "f" if isinstance(x, (float, np.floating)) else "b"
-    kind = number if is_scalar(x) else dtype_of(x.dtype).kind
+        kind, got = dtype_of(x.dtype).kind, x.dtype
     if KINDS.index(kind) > KINDS.index(dtype.kind):
-        got = type(x).__name__ if is_scalar(x) else x.dtype
         raise TypeError(f"[{op}] {got} does not go into {dtype}; cast it with astype.")
-    return x if is_scalar(x) else astype(x, dtype)
+    return astype(x, dtype) if isinstance(x, Tensor) else x

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..autograd import Op, Tensor, TensorOp, TensorTupleOp
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
@@ -18,15 +18,18 @@ from ..ndarray import functions as F
 from ..tile.ir import Instruction, Program
 from .common import fresh_leaf
 
+if TYPE_CHECKING:
+    from ..types import Gradients, NDArray
+
 
 class _ByDefinition(Op):
     """An operator whose gradient is that of `definition`, the same in operators."""
 
-    def definition(self, *inputs: Any) -> Any:
+    def definition(self, *inputs: Any) -> Tensor | tuple[Tensor, ...]:
         """The composite that this operator equals: a tensor, or a tuple of them."""
         raise TypeError(f"[{type(self).__name__}] has no definition.")
 
-    def gradient(self, out_grad: Any, node: Any) -> Any:
+    def gradient(self, out_grad: Any, node: Any) -> Gradients:
         with enable_grad():
             leaves = [fresh_leaf(x) for x in node.inputs]
             outputs: Any = self.definition(*leaves)
@@ -46,10 +49,10 @@ class FusedOp(_ByDefinition, TensorOp):
     formula: Program
     axes: tuple[int, ...] = ()
 
-    def compute(self, *arrays: Any) -> Any:
+    def compute(self, *arrays: Any) -> NDArray:
         return F.run(self.formula, *arrays, axes=self.axes)
 
-    def definition(self, *inputs: Any) -> Any:
+    def definition(self, *inputs: Any) -> Tensor | tuple[Tensor, ...]:
         return run_composite(self.formula, *inputs, axes=self.axes)
 
 
@@ -81,7 +84,11 @@ run_composites: Callable[..., tuple[Tensor, ...]] = run_composite  # type: ignor
 
 
 def _evaluate(
-    i: Instruction, args: list[Any], tensors: tuple[Tensor, ...], axes: tuple[int, ...], ndim: int
+    i: Instruction,
+    args: list[Tensor],
+    tensors: tuple[Tensor, ...],
+    axes: tuple[int, ...],
+    ndim: int,
 ) -> Any:
     if i.name == "constant":  # a number has the type of what it meets
         return i.detail[0] if isinstance(i.detail, tuple) else i.detail
@@ -105,7 +112,7 @@ def _size(x: Tensor, axis: int, ndim: int) -> int:
     return x.shape[place] if place >= 0 else 1
 
 
-def _add_at(x: Tensor, index: object, amount: object, axis: int) -> Any:
+def _add_at(x: Tensor, index: Tensor, amount: Tensor, axis: int) -> Tensor:
     """x with `amount` added at a position of each row, if it is in the row."""
     less, where = _operator("less"), _operator("where")
     is_inside = _operator("logical_and")(less(-1, index), less(index, x.shape[axis]))
@@ -114,11 +121,11 @@ def _add_at(x: Tensor, index: object, amount: object, axis: int) -> Any:
 
 
 @cache
-def _operator(name: str) -> Callable[..., Any]:
+def _operator(name: str) -> Callable[..., Tensor]:
     """The operator that an instruction is: of the same name, but for these."""
     from .. import ops  # the operators themselves are fused, and import this file
 
-    others: dict[str, Callable[..., Any]] = {
+    others: dict[str, Callable[..., Tensor]] = {
         "negative": ops.negate,
         "as_number": lambda x: x,
         "cast_like": lambda x, other: x.astype(other.dtype),

@@ -13,7 +13,7 @@ from .elementwise import pair, ufunc
 from .shape.movement import permute, reshape
 
 if TYPE_CHECKING:
-    from ..types import NDArray, TensorLike
+    from ..types import Gradients, NDArray, TensorLike
 
 __all__ = ["MatMul", "matmul", "dot", "outer"]
 
@@ -41,7 +41,7 @@ class MatMul(TensorOp):
         product = F.matmul(F.reshape(left, (math.prod(rows), inner)), right)
         return F.reshape(product, (*rows, *columns))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         a: Any
         b: Any
         a, b = node.inputs

@@ -35,7 +35,7 @@ from .index.masked import KEYWORDS_DOC, Reduced, Spread, mean_with, reduce_with,
 from .shape.movement import inverse_order
 
 if TYPE_CHECKING:
-    from ..types import Axes, NDArray, TensorLike
+    from ..types import Axes, Gradients, NDArray, TensorLike
 
 __all__ = [
     "Reduction", "Summation", "summation", "sum", "Mean", "mean", "Var", "Std", "var", "std",
@@ -44,7 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def in_floats(a: Any) -> Any:
+def in_floats(a: NDArray) -> NDArray:
     """An array in the type of a mean: itself if it holds floats."""
     return a if dtype_of(a.dtype).is_floating else F.cast(a, float64)
 
@@ -73,7 +73,7 @@ class Reduction(TensorOp):
         """How many elements become one."""
         return math.prod(shape[i] for i in self.reduced(len(shape)))
 
-    def spread(self, result: Any, x: Any) -> Any:
+    def spread(self, result: Tensor, x: Tensor) -> Tensor:
         """A result with the reduced axes back, of size 1: it broadcasts against x."""
         if self.keepdims:
             return result
@@ -145,8 +145,8 @@ class Summation(Reduction):
     identity = 0
     of_two = staticmethod(add)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x: Any = node.inputs[0]
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
+        x = node.inputs[0]
         return self.spread(out_grad, x).broadcast_to(x.shape)
 
 
@@ -167,8 +167,8 @@ class Mean(Reduction):
         total = F.reduce("sum", a, self.axes, self.keepdims, accumulator(a.dtype))
         return F.cast(F.binary("divide", total, count), averaged(a.dtype))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x: Any = node.inputs[0]
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
+        x = node.inputs[0]
         share = self.spread(out_grad, x) / self.count(x.shape)
         return share.broadcast_to(x.shape)
 
@@ -197,12 +197,12 @@ class Var(Reduction):
         freedom = self.count(shape) - self.correction
         return freedom if freedom > 0 else 0
 
-    def deviation(self, x: Any) -> Any:
+    def deviation(self, x: Tensor) -> Tensor:
         """x_i - mean"""
         return x - mean(x, self.axes, keepdims=True)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x: Any = node.inputs[0]
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
+        x = node.inputs[0]
         scale = self.spread(out_grad, x) * 2 / self.freedom(x.shape)
         return scale * self.deviation(x)
 
@@ -215,10 +215,10 @@ class Std(Var):
     def compute(self, a: NDArray) -> NDArray:
         return F.unary("sqrt", super().compute(a))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x: Any = node.inputs[0]
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
+        x = node.inputs[0]
         # Where y = 0 every deviation is 0: any divisor but 0 gives the right gradient.
-        scale: Any = out_grad / where(equal(node, 0), 1, node)
+        scale = out_grad / where(equal(node, 0), 1, node)
         scale = scale / self.freedom(x.shape)
         return self.spread(scale, x) * self.deviation(x)
 
@@ -262,7 +262,7 @@ def std(
 
 
 def _variance(
-    op: type[Var], a: Tensor, axes: Axes, keepdims: bool, correction: float, numpy: Any
+    op: type[Var], a: Tensor, axes: Axes, keepdims: bool, correction: float, numpy: Spread
 ) -> Tensor:
     check_tensor(op.name, a)
     if numpy:
@@ -286,7 +286,7 @@ class Extreme(Reduction):
     keywords = ("where", "initial")
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
-        x: Any = node.inputs[0]
+        x = node.inputs[0]
         axes, g = self.reduced(x.ndim), self.spread(out_grad, x)
         if len(axes) == 1 and self.axes is not None and not self.shares:
             first = ArgReduce(self.position, axes[0], True)(x)
@@ -430,8 +430,8 @@ class Prod(Reduction):
     identity = 1
     of_two = staticmethod(multiply)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x: Any = node.inputs[0]
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
+        x = node.inputs[0]
         if x.size == 0:
             return zeros_like(x)
         axes = self.reduced(x.ndim)
@@ -507,8 +507,8 @@ class Norm(Reduction):
         result = F.run(norm_of_rows, a, axes=axes)
         return result if self.keepdims else F.reshape(result, a.shape[:kept])
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        x: Any = node.inputs[0]
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
+        x = node.inputs[0]
         zero = equal(node, 0)
         return self.spread(where(zero, 0, out_grad / where(zero, 1, node)), x) * x
 

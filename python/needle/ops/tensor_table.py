@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..autograd import Tensor, TensorTuple
 from ..system.public_names import TENSOR_METHODS
@@ -18,6 +18,9 @@ from .index.inplace import IN_PLACE, OPERATORS
 from .matmul import dot, matmul
 from .shape import concat as joining, movement, pad as borders
 
+if TYPE_CHECKING:
+    from ..types import TensorLike
+
 PACKAGE = __name__.partition(".")[0]
 LATER = (
     "ops.cumulative", "compat.inplace_methods", "ops.index.sorting", "ops.network.softmax",
@@ -25,10 +28,10 @@ LATER = (
 )  # fmt: skip
 
 
-def swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def swapped(function: Callable[..., Tensor]) -> Callable[[Tensor, TensorLike], Tensor]:
     """f(other, self) for the reflected operator."""
 
-    def reflected(self: object, other: object) -> Any:
+    def reflected(self: Tensor, other: TensorLike) -> Tensor:
         return function(other, self)
 
     return reflected
@@ -95,9 +98,9 @@ for function in (
     METHODS[function.__name__] = function
 
 
-def methods_of(file: str) -> dict[str, Callable[..., Any]]:
+def methods_of(file: str) -> dict[str, Callable[..., object]]:
     """The METHODS of a file that is loaded later."""
-    found: dict[str, Callable[..., Any]] = import_module(f"{PACKAGE}.{file}").METHODS
+    found: dict[str, Callable[..., object]] = import_module(f"{PACKAGE}.{file}").METHODS
     return found
 
 
@@ -107,7 +110,7 @@ class Later:
     def __init__(self, file: str, name: str):
         self.file, self.name = file, name
 
-    def __get__(self, instance: object, owner: type) -> Any:
+    def __get__(self, instance: object, owner: type) -> object:
         methods = methods_of(self.file)
         for name, method in methods.items():
             if isinstance(vars(Tensor)[name], Later):  # not the user's own

@@ -11,6 +11,7 @@ from .common import Scalar, check_tensor, zeros_like
 
 if TYPE_CHECKING:
     from ..ndarray.array import NDArray
+    from ..types import Arrays
 
 __all__ = [
     "MakeTensorTuple", "make_tuple", "TupleGetItem", "tuple_get_item", "FusedAddScalars",
@@ -23,8 +24,8 @@ class MakeTensorTuple(TensorTupleOp):
 
     linear = True
 
-    def compute(self, *arrays: NDArray) -> Any:
-        return tuple(arrays)
+    def compute(self, *arrays: NDArray) -> Arrays:
+        return arrays
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> tuple[Tensor, ...]:
         return out_grad.tuple()
@@ -46,11 +47,10 @@ class TupleGetItem(TensorOp):
     def __call__(self, a: TensorTuple, fold_const: bool = True) -> Tensor:
         """The element itself when make_tuple built the tuple (and folding is wanted)."""
         if fold_const and isinstance(a.op, MakeTensorTuple):
-            element: Any = a.inputs[self.index]
-            return element  # type: ignore[no-any-return]
+            return a.inputs[self.index]
         return super().__call__(a)
 
-    def compute(self, arrays: NDArray) -> NDArray:
+    def compute(self, arrays: Arrays) -> NDArray:
         return arrays[self.index]
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> PartialTuple:
@@ -116,7 +116,7 @@ def add_tuples(a: TensorTuple, b: TensorTuple) -> TensorTuple:
     return make_tuple(*(x + y for x, y in zip(a.tuple(), b.tuple(), strict=True)))
 
 
-def elements(value: TensorTuple, which: slice = slice(None)) -> tuple[Any, ...]:
+def elements(value: TensorTuple, which: slice = slice(None)) -> tuple[Tensor, ...]:
     """The elements, or some of them, as a Python tuple of tensors."""
     if isinstance(value.op, MakeTensorTuple):
         return tuple(value.inputs[which])
@@ -129,7 +129,7 @@ def elements(value: TensorTuple, which: slice = slice(None)) -> tuple[Any, ...]:
     return tuple([TupleGetItem(i)(value) for i in indices])
 
 
-def get_item(value: TensorTuple, index: int | slice) -> Any:
+def get_item(value: TensorTuple, index: int | slice) -> Tensor | tuple[Tensor, ...]:
     """value[index]: a tensor, or a Python tuple of tensors for a slice."""
     if isinstance(index, slice):
         return elements(value, index)
@@ -145,7 +145,7 @@ class FusedAddScalars(TensorTupleOp):
         self.c0 = c0
         self.c1 = c1
 
-    def compute(self, a: NDArray) -> Any:
+    def compute(self, a: NDArray) -> Arrays:
         return F.binary("add", a, self.c0), F.binary("add", a, self.c1)
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..autograd import Tensor
 from ..ops.common import zeros_like
@@ -40,14 +39,15 @@ class Adadelta(Optimizer):
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
         return {"square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
 
-    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Tensor]:
         return group.tensor("lr"), group.tensor("weight_decay")
 
     def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
-    ) -> Any:
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Tensor]
+    ) -> Tensor:
         lr, decay = rates
-        rho, eps = group["rho"], group["eps"]
+        rho: float = group["rho"]
+        eps: float = group["eps"]
         if group.uses("weight_decay"):
             g = g + decay * p
         s, a = state["square_avg"], state["acc_delta"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -62,19 +62,18 @@ class Adafactor(Optimizer):
             "col_var": _mean(squares, -2),  # (..., 1, m)
         }
 
-    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Tensor]:
         lr, decay = group.tensor("lr"), group.tensor("weight_decay")
         rest = t ** group["beta2_decay"]
         return 1 - rest, rest, lr.minimum(1 / t.sqrt()), 1 - lr * decay
 
     def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
-    ) -> Any:
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Tensor]
+    ) -> Tensor:
         beta, rest, rho, decay = rates
-        eps1, eps2 = group["eps"]
-        if eps1 is None:
-            eps1 = machine_epsilon(p.dtype)
-        dtype = p.dtype
+        dtype, d = p.dtype, cast(float, group["d"])
+        eps1, eps2 = cast("tuple[float | None, float]", group["eps"])
+        eps1 = machine_epsilon(dtype) if eps1 is None else eps1
         p, g = (x.astype(accumulator(dtype)) for x in (p, g))
         alpha = _rms(p).maximum(eps2) * rho
         if group.uses("weight_decay"):
@@ -90,7 +89,7 @@ class Adafactor(Optimizer):
             columns.data = beta * columns + rest * _mean(squares, -2)
             v = rows * columns / _mean(rows, -2).maximum(eps1)
         u = g / v.maximum(eps1 * eps1).sqrt()
-        return (p - (alpha / (_rms(u) / group["d"]).maximum(1.0)) * u).astype(dtype)
+        return (p - (alpha / (_rms(u) / d).maximum(1.0)) * u).astype(dtype)
 
 
 def machine_epsilon(dtype: DTypeLike) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..autograd import Tensor
 from ..ops.common import zeros_like
@@ -44,19 +43,19 @@ class Adagrad(Optimizer):
         )
 
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
-        zeros: Any = zeros_like(p)
-        return {"sum": zeros + float(group["initial_accumulator_value"])}
+        return {"sum": zeros_like(p) + float(group["initial_accumulator_value"])}
 
-    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Tensor]:
         lr, decay = group.tensor("lr"), group.tensor("weight_decay")
         return lr / (1 + (t - 1) * group["lr_decay"]), decay
 
     def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
-    ) -> Any:
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Tensor]
+    ) -> Tensor:
         lr, decay = rates
+        eps: float = group["eps"]
         if group.uses("weight_decay"):
             g = g + decay * p
         s = state["sum"]
         s.data = s + g.square()
-        return p - lr * g / (s.sqrt() + group["eps"])
+        return p - lr * g / (s.sqrt() + eps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..autograd import Tensor
 from ..ops.common import zeros_like
@@ -59,15 +59,15 @@ class Adam(Optimizer):
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
         return adam_state(p, group["amsgrad"])
 
-    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Tensor]:
         lr, beta1, beta2, decay = (group.tensor(name) for name in self.variable)
         if self.decoupled:
             decay = 1 - lr * decay
         return decay, *adam_rates(lr, beta1, beta2, group["eps"], t)
 
     def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
-    ) -> Any:
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Tensor]
+    ) -> Tensor:
         decay, *moving = rates
         if group.uses("weight_decay"):
             if self.decoupled:
@@ -85,14 +85,16 @@ def adam_state(p: Tensor, amsgrad: bool = False) -> State:
     return state
 
 
-def adam_rates(lr: Any, beta1: Any, beta2: Any, eps: float, t: object) -> tuple[Any, ...]:
+def adam_rates(
+    lr: Tensor, beta1: Tensor, beta2: Tensor, eps: float, t: Tensor
+) -> tuple[Tensor, ...]:
     """What adam_step needs at step t: the weights of the averages, the step size, eps."""
     correction = (1 - beta2**t).sqrt()
     step_size = lr * correction / (1 - beta1**t)
     return beta1, 1 - beta1, beta2, 1 - beta2, step_size, correction * eps
 
 
-def adam_step(p: Tensor, g: Tensor, state: State, rates: Sequence[object]) -> Any:
+def adam_step(p: Tensor, g: Tensor, state: State, rates: Sequence[Tensor]) -> Tensor:
     """Move the moments, and p by them."""
     beta1, rest1, beta2, rest2, step_size, eps = rates
     m, v = state["exp_avg"], state["exp_avg_sq"]

@@ -13,6 +13,7 @@ from ..system import saved
 
 if TYPE_CHECKING:
     from ..backend import BackendDevice
+    from ..nn.module import Module
 
 __all__ = ["ExponentialMovingAverage"]
 
@@ -31,12 +32,14 @@ class ExponentialMovingAverage:
             evaluate(model)
     """
 
-    def __init__(self, source: object, decay: float = 0.999, warmup: bool = False):
+    def __init__(
+        self, source: Module | Iterable[Tensor], decay: float = 0.999, warmup: bool = False
+    ):
         if not 0 <= decay <= 1:
             raise ValueError(f"[ExponentialMovingAverage] decay must be in [0, 1], got {decay}.")
         self.params = _parameters(source)
         self.decay = Tensor(decay, dtype="float64", device=self._device, requires_grad=False)
-        self.updates: Any = Tensor(0, dtype="float64", device=self._device, requires_grad=False)
+        self.updates = Tensor(0, dtype="float64", device=self._device, requires_grad=False)
         self.warmup = warmup
         self.averages = [_copy(p) for p in self.params]
 
@@ -48,14 +51,14 @@ class ExponentialMovingAverage:
         """Move the averages towards the parameters."""
         with no_grad():
             self.updates.data = self.updates + 1
-            decay: Any = self.decay
+            decay = self.decay
             if self.warmup:
                 decay = decay.minimum((self.updates + 1) / (self.updates + 10))
             for average, p in zip(self.averages, self.params, strict=True):
                 keep = decay.to(p.device, p.dtype)
                 average.data = keep * average + (1 - decay).to(p.device, p.dtype) * p.detach()
 
-    def copy_to(self, target: object = None) -> None:
+    def copy_to(self, target: Module | Iterable[Tensor] | None = None) -> None:
         """Copy the averages into the parameters (or into another module's)."""
         params = self.params if target is None else _parameters(target)
         if [p.shape for p in params] != [a.shape for a in self.averages]:
@@ -98,10 +101,9 @@ class ExponentialMovingAverage:
             own.data = _copy(loaded)
 
 
-def _parameters(source: Any) -> list[Tensor]:
+def _parameters(source: Module | Iterable[Tensor]) -> list[Tensor]:
     """The parameters of a module, or the given ones."""
-    given: Iterable[Tensor] = source.parameters() if hasattr(source, "parameters") else source
-    params = list(given)
+    params = list(source.parameters() if hasattr(source, "parameters") else source)
     for p in params:
         if not isinstance(p, Tensor):
             raise TypeError(
@@ -114,5 +116,4 @@ def _parameters(source: Any) -> list[Tensor]:
 
 
 def _copy(x: Tensor) -> Tensor:
-    copied: Tensor = x.detach().clone()
-    return copied
+    return x.detach().clone()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, TypeVar
 
 from ..autograd import Tensor
 from ..facts import changed, fact
 
 __all__ = ["ParamGroup"]
+
+T = TypeVar("T")
 
 # What a hyperparameter must satisfy, where it has a bound.
 _BOUNDS = {
@@ -25,7 +27,7 @@ _BOUNDS = {
 }
 
 
-def _checked(name: str, value: object) -> Any:
+def _checked(name: str, value: T) -> T:
     """The value, if it is within its bound; each of a pair (Adafactor's eps, which may be None)."""
     bound, holds = _BOUNDS.get(name, ("", lambda x: True))
     for each in value if isinstance(value, (tuple, list)) else (value,):
@@ -34,15 +36,15 @@ def _checked(name: str, value: object) -> Any:
     return value
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: object) -> float:
     """The value, unless it is text or no number at all."""
     try:
-        return float("no" if isinstance(value, str) else value)
+        return float("no" if isinstance(value, str) else value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise TypeError(f"[optim] {name} must be a number, got {value!r:.60}.") from None
 
 
-def pair_of_betas(value: Any) -> Any:
+def pair_of_betas(value: object) -> Sequence[Any]:
     """betas, if they are two."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise TypeError(f"[optim] betas must be a pair of numbers, got {value!r:.60}.")
@@ -64,19 +66,19 @@ class ParamGroup(MutableMapping[str, Any]):
         self._tensors: dict[str, Tensor] = {}
         self._plain: dict[str, Any] = {}
         self._used: set[str] = set()
-        self._form: tuple[Any, ...] | None = None  # computed when it is asked for
+        self._form: tuple[object, ...] | None = None  # computed when it is asked for
         self.update(options)
 
-    def tensor(self, name: str) -> Any:
+    def tensor(self, name: str) -> Tensor:
         """The float64 0-d tensor of a hyperparameter."""
         return self._tensors[name]
 
     @property
-    def form(self) -> tuple[Any, ...]:
+    def form(self) -> tuple[object, ...]:
         """What the formula of an update depends on: the plain options, and which numbers count."""
         return fact(self, "form", self._current_form)
 
-    def _current_form(self) -> tuple[Any, ...]:
+    def _current_form(self) -> tuple[object, ...]:
         if self._form is None:
             self._form = frozenset(self._used), *self._plain.items()
         return self._form
@@ -104,7 +106,7 @@ class ParamGroup(MutableMapping[str, Any]):
             return float(self._tensors[name])
         return fact(self, name, lambda: self._plain[name])
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         if name == "params":
             raise KeyError("[optim] the parameters of a group are fixed; use add_param_group.")
         if name == "betas":

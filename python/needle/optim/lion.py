@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..autograd import Tensor
 from ..ops.common import zeros_like
@@ -39,13 +38,13 @@ class Lion(Optimizer):
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
         return {"exp_avg": zeros_like(p)}
 
-    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Tensor]:
         lr, beta1, beta2, decay = (group.tensor(name) for name in self.variable)
         return lr, beta1, 1 - beta1, beta2, 1 - beta2, 1 - lr * decay
 
     def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
-    ) -> Any:
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Tensor]
+    ) -> Tensor:
         lr, beta1, rest1, beta2, rest2, decay = rates
         average = state["exp_avg"]
         m = average.data  # both lines below mean the average of before

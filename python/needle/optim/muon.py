@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..autograd import Tensor
 from ..ops.common import zeros_like
@@ -77,13 +76,15 @@ class Muon(Optimizer):
             return {"momentum_buffer": zeros_like(p)}
         return adam_state(p)
 
-    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Tensor]:
         lr, decay, momentum, beta1, beta2 = (group.tensor(name) for name in self.variable)
         adam_lr = lr * group["adamw_lr_ratio"]
         adam = adam_rates(adam_lr, beta1, beta2, group["eps"], t)
         return lr, momentum, 1 - momentum, 1 - lr * decay, 1 - adam_lr * decay, *adam
 
-    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
+    def update(
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Tensor]
+    ) -> Tensor:
         lr, momentum, rest, decay, adam_decay, *adam = rates
         if not _by_matrix(p, group):
             return adam_step(p * adam_decay, g, state, adam)
@@ -95,8 +96,8 @@ class Muon(Optimizer):
 
 
 def orthogonalize(
-    matrix: Any, coefficients: Sequence[float], steps: int = 5, eps: float = 1e-7
-) -> Any:
+    matrix: Tensor, coefficients: Sequence[float], steps: int = 5, eps: float = 1e-7
+) -> Tensor:
     """U Vᵀ of the singular value decomposition U Σ Vᵀ, nearly, by Newton-Schulz iteration:
 
         x <- a x + (b x xᵀ + c (x xᵀ)²) x,    x = matrix / max(‖matrix‖, eps) at first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from .rule import Rule, can_run
 
 __all__ = ["Optimizer"]
 
-State = dict[str, Any]  # what an optimizer keeps for one parameter: "step" and its averages
+L = TypeVar("L")
+T = TypeVar("T")
+State = dict[str, Tensor]  # what an optimizer keeps for one parameter: "step" and its averages
 # Options of PyTorch's optimizers that choose how, not what, is computed; and parameters' names.
 _HOW = {"foreach", "fused", "capturable", "differentiable", "decoupled_weight_decay", "param_names"}
 
@@ -65,19 +67,21 @@ class Optimizer:
         """New averages for a parameter."""
         return {}
 
-    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Tensor]:
         """0-d tensors that `update` needs, from the hyperparameters and the step count t (from 1).
 
         They are computed in float64 and reach `update` in the parameter's dtype."""
         return (group.tensor("lr"),)
 
-    def update(self, p: Any, g: Any, state: State, group: ParamGroup, rates: Sequence[Any]) -> Any:
+    def update(
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Tensor]
+    ) -> Tensor:
         """The parameter's next value, from its value p and gradient g (both of p's dtype)."""
         raise TypeError(f"[{type(self).__name__}] define update(p, g, state, group, rates).")
 
     # Stepping -----------------------------------------------------------------------------------
 
-    def step(self, closure: Callable[[], object] | None = None) -> Any:
+    def step(self, closure: Callable[[], L] | None = None) -> L | None:
         """Update every parameter that has a gradient; returns the closure's loss if there is one.
 
         Gradients keep their values but lose their history, so nothing of the graph stays alive."""
@@ -161,9 +165,9 @@ class Optimizer:
                 found.append((count, members))
         return found
 
-    def _counts(self, group: ParamGroup) -> list[tuple[Any, list[Tensor]]]:
+    def _counts(self, group: ParamGroup) -> list[tuple[Tensor, list[Tensor]]]:
         """Each step count of a group and the parameters that share it."""
-        counts: dict[int, tuple[Any, list[Tensor]]] = {}
+        counts: dict[int, tuple[Tensor, list[Tensor]]] = {}
         for p, step in zip(
             group.params, fact(group, "counts", lambda: self._steps(group)), strict=True
         ):
@@ -171,7 +175,7 @@ class Optimizer:
                 counts.setdefault(id(step), (step, []))[1].append(p)
         return list(counts.values())
 
-    def _steps(self, group: ParamGroup) -> list[Any]:
+    def _steps(self, group: ParamGroup) -> list[Tensor | None]:
         """The step count of each parameter, None before its first update."""
         return [self.state[p]["step"] if p in self.state else None for p in group.params]
 
@@ -210,12 +214,12 @@ class Optimizer:
         for group in self.groups:
             group["lr"] = value
 
-    def add_param_group(self, group: Mapping[str, Any]) -> None:
+    def add_param_group(self, group: Mapping[str, object]) -> None:
         """Add parameters {"params": tensors, option: value, ...}; the rest are the defaults."""
         if not isinstance(group, Mapping) or "params" not in group:
             raise TypeError(f'[optim] expected a dict with "params", got {group!r}.')
         given = group["params"]
-        params = [given] if isinstance(given, Tensor) else list(given)
+        params = [given] if isinstance(given, Tensor) else list(cast("Iterable[Tensor]", given))
         known = set(self.params)
         for p in params:
             _check_parameter(p)
@@ -291,7 +295,7 @@ class Optimizer:
                 self._load_state(p, group, values)
             self._load_counts(group, states)
 
-    def _loaded_options(self, group: ParamGroup, loaded: Mapping[str, object]) -> dict[str, Any]:
+    def _loaded_options(self, group: ParamGroup, loaded: Mapping[str, object]) -> dict[str, object]:
         """The options of a saved group, if they are this optimizer's. PyTorch saves more."""
         own = {*group, *self.defaults, "betas", "initial_lr"} - {"params"}
         betas = {"beta1", "beta2"} if "betas" in loaded else set()
@@ -309,7 +313,7 @@ class Optimizer:
         for p, values in zip(group.params, states, strict=True):
             saved.entries(type(self).__name__, {"step": 0, **values}, {"step": saved.number})
             given = _averages(values)
-            shapes = {name: tuple(np.shape(value)) for name, value in given.items()}
+            shapes = {name: tuple(np.shape(cast(Any, value))) for name, value in given.items()}
             expected = {name: value.shape for name, value in self.init_state(p, group).items()}
             if not shapes.items() <= expected.items():
                 raise ValueError(
@@ -369,16 +373,16 @@ def _check_parameter(p: Tensor) -> None:
         )
 
 
-def _by_number(value: object) -> dict[str, Mapping[str, Any]]:
+def _by_number(value: object) -> dict[str, Mapping[str, object]]:
     """a dict of dicts"""
     return {str(i): saved.mapping(values) for i, values in saved.mapping(value).items()}
 
 
-def _averages(state: Mapping[str, object]) -> dict[str, Any]:
+def _averages(state: Mapping[str, T]) -> dict[str, T]:
     """What is kept for a parameter besides the count; PyTorch keeps None for what is not used."""
     return {k: v for k, v in state.items() if k != "step" and v is not None}
 
 
-def _count(state: Mapping[str, Any]) -> float:
+def _count(state: Mapping[str, object]) -> float:
     """Steps that a parameter has seen. PyTorch's SGD does not count: an average is from some."""
-    return float(state.get("step", bool(_averages(state))))
+    return saved.number(state.get("step", bool(_averages(state))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..autograd import Tensor
 from ..ops.common import zeros_like
@@ -56,14 +55,15 @@ class RMSprop(Optimizer):
             state["grad_avg"] = zeros_like(p)
         return state
 
-    def rates(self, group: ParamGroup, t: object) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Tensor]:
         lr, alpha, momentum, decay = (group.tensor(name) for name in self.variable)
         return lr, alpha, 1 - alpha, momentum, decay
 
     def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
-    ) -> Any:
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Tensor]
+    ) -> Tensor:
         lr, alpha, rest, momentum, decay = rates
+        eps: float = group["eps"]
         if group.uses("weight_decay"):
             g = g + decay * p
         v = state["square_avg"]
@@ -73,7 +73,7 @@ class RMSprop(Optimizer):
             a = state["grad_avg"]
             a.data = alpha * a + rest * g
             sigma = (v - a.square()).sqrt()
-        scaled = g / (sigma + group["eps"])
+        scaled = g / (sigma + eps)
         if group.uses("momentum"):
             if "momentum_buffer" not in state:
                 state["momentum_buffer"] = zeros_like(p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..autograd import Tensor, replace_data
 from ..backend import BackendDevice
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .group import ParamGroup
     from .optimizer import Optimizer
 
-Update = Callable[[Symbol, Symbol, dict[str, Any], list[Symbol]], Symbol]
+Update = Callable[[Any, Any, dict[str, Any], list[Any]], Any]  # optimizers write it for tensors
 
 
 class StateSymbol(Symbol):
@@ -52,15 +52,16 @@ def rule_program(name: str, update: Update, state: Sequence[str], n_rates: int) 
 
 def rate_program(
     name: str,
-    rates: Callable[[Any, Any], Sequence[Any]],
+    rates: Callable[[ParamGroup, Tensor], Sequence[Tensor]],
     group: ParamGroup,
     names: Sequence[str],
 ) -> Program:
     """(count, hyperparameters...) -> (count + 1, rates...), by rates(group, count + 1)."""
 
-    def advance(count: Symbol, *numbers: Symbol) -> tuple[Any, ...]:
-        t = count + 1
-        return t, *rates(SymbolicGroup(group, dict(zip(names, numbers, strict=True))), t)
+    def advance(count: Symbol, *numbers: Symbol) -> tuple[Symbol, ...]:
+        t: Any = count + 1
+        symbolic: Any = SymbolicGroup(group, dict(zip(names, numbers, strict=True)))
+        return t, *cast("Sequence[Symbol]", rates(symbolic, t))
 
     return trace(advance, f"{name} rates", ["count", *names])
 
@@ -73,7 +74,7 @@ class SymbolicGroup:
         self.tensor = numbers.__getitem__
         self.uses = group.uses
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         return self._group[name]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsFloat, TypeVar
 
 from ..ops.common import whole_number
 from ..system import saved
@@ -22,6 +22,8 @@ __all__ = [
     "LinearLR", "LinearWarmup", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
     "OneCycleLR", "SequentialLR", "ChainedScheduler", "ReduceLROnPlateau",
 ]  # fmt: skip
+
+T = TypeVar("T")
 
 
 class LRScheduler:
@@ -413,7 +415,7 @@ class ReduceLROnPlateau:
         self.cooldown_counter = 0
         self.last_epoch = 0
 
-    def step(self, metrics: Any) -> None:
+    def step(self, metrics: SupportsFloat) -> None:
         """Look at a new value of the metric (a number, or a tensor of one element)."""
         value = float(metrics)
         self.last_epoch += 1
@@ -463,7 +465,7 @@ class ReduceLROnPlateau:
         self.best, self.num_bad_epochs, self.cooldown_counter, self.last_epoch = found
 
 
-def _check_optimizer(optimizer: Any) -> Optimizer:
+def _check_optimizer(optimizer: object) -> Optimizer:
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"[schedule] expected an Optimizer, got {type(optimizer).__name__}.")
     return optimizer
@@ -477,10 +479,10 @@ def _cosine(start: float, end: float, part: float) -> float:
     return end + (start - end) * (1 + math.cos(math.pi * part)) / 2
 
 
-def _per_group(name: str, value: object, optimizer: Optimizer) -> list[Any]:
+def _per_group(name: str, value: T | Sequence[T], optimizer: Optimizer) -> list[T]:
     """One value for each group, from one or a list."""
     count = len(optimizer.groups)
-    values = list(value) if isinstance(value, (list, tuple)) else [value] * count
+    values: list[Any] = list(value) if isinstance(value, (list, tuple)) else [value] * count
     if len(values) != count:
         raise ValueError(f"[schedule] expected one {name} or {count}, got {len(values)}.")
     return values

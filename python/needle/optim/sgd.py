@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ..autograd import Tensor
 from ..ops.common import zeros_like
@@ -30,7 +29,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor | Mapping[str, Any]],
+        params: Iterable[Tensor | Mapping[str, object]],
         lr: float = 0.01,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
@@ -53,7 +52,7 @@ class SGD(Optimizer):
     def init_state(self, p: Tensor, group: ParamGroup) -> State:
         return {"momentum_buffer": zeros_like(p)} if group.uses("momentum") else {}
 
-    def rates(self, group: ParamGroup, t: Any) -> Sequence[Any]:
+    def rates(self, group: ParamGroup, t: Tensor) -> Sequence[Tensor]:
         lr, decay, momentum = (group.tensor(x) for x in ("lr", "weight_decay", "momentum"))
         dampening = group["dampening"]
         # PyTorch's dampening does not count at the first step, where u = g: 2 - t is 1 there.
@@ -63,7 +62,7 @@ class SGD(Optimizer):
         return lr, decay, momentum, gain
 
     def update(
-        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[object]
+        self, p: Tensor, g: Tensor, state: State, group: ParamGroup, rates: Sequence[Tensor]
     ) -> Tensor:
         lr, decay, momentum, gain = rates
         if group.uses("weight_decay"):

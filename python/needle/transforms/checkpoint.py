@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..autograd import Tensor, TensorTuple, TensorTupleOp, Value, next_stamp
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
@@ -11,6 +11,12 @@ from ..autograd.graph import backward_pass, find_topo_sort
 from ..ndarray import random
 from ..ops.common import fresh_leaf
 from ..tree import leaves, with_leaves
+
+if TYPE_CHECKING:
+    from ..types import Adjoint, Gradients
+
+
+R = TypeVar("R")
 
 
 class Recompute(TensorTupleOp):
@@ -20,11 +26,11 @@ class Recompute(TensorTupleOp):
         self.run = run  # the results that require a gradient, from the arguments
         self.arguments = arguments  # the inputs after them are what f uses without being given it
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Gradients:
         n = self.arguments
         arguments, captured = node.inputs[:n], node.inputs[n:]
 
-        def vjp_fn(*values: Tensor) -> tuple[Any, ...]:
+        def vjp_fn(*values: Tensor) -> tuple[Adjoint, ...]:
             with enable_grad():
                 inputs = _fresh_leaves(values[:n])
                 outputs = self.run(inputs)
@@ -43,8 +49,8 @@ def _fresh_leaves(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def checkpoint(
-    f: Callable[..., object], *args: object, use_reentrant: bool | None = None, **kwargs: object
-) -> Any:
+    f: Callable[..., R], *args: object, use_reentrant: bool | None = None, **kwargs: object
+) -> R:
     """f(*args, **kwargs), without keeping what lies between arguments and results.
 
     Backward runs f again, with the same random numbers. Tensors that f uses without being given
@@ -65,7 +71,7 @@ def checkpoint(
     tensors = [x for x in given if isinstance(x, Tensor)]
     state = random.snapshot()
 
-    def call(values: Sequence[Tensor]) -> Any:
+    def call(values: Sequence[Tensor]) -> R:
         rest = iter(values)
         chosen = [next(rest) if isinstance(x, Tensor) else x for x in given]
         new_args, new_kwargs = with_leaves((args, kwargs), chosen)

@@ -40,7 +40,7 @@ class Recording(NamedTuple):
     kept: bool  # may somebody differentiate through the transform itself?
 
 
-def _record(name: str, f: Function, primals: object) -> Recording:
+def _record(name: str, f: Function, primals: tuple[object, ...]) -> Recording:
     """Run f(*primals) on fresh leaves."""
     tensors = leaves(primals)
     for x in tensors:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import tracing
 from ...autograd import Tensor
@@ -24,6 +24,9 @@ from ...tree import leaves, leaves_by_path, map_leaves, with_leaves
 from ..errors import needs_data
 from .bodies import NotCompact, only_chosen
 from .scan import compact_scan
+
+if TYPE_CHECKING:
+    from ...types import TensorLike
 
 __all__ = ["cond", "scan", "while_loop"]
 
@@ -83,7 +86,7 @@ def _chosen(op: str, condition: Tensor, new: Tree, old: Tree) -> Tree:
     return with_leaves(new, [_choice(condition, a, second[path]) for path, a in first.items()])
 
 
-def _choice(condition: Tensor, a: object, b: object) -> Any:
+def _choice(condition: Tensor, a: TensorLike, b: TensorLike) -> object:
     """a where the condition holds, else b; a Python value that is the same in both stays one."""
     is_same = a is b or (type(a) is type(b) and isinstance(a, PLAIN) and a == b)
     return _own(a) if is_same else where(condition, a, b)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import tracing
 from ...autograd import Tensor, TensorTuple, TensorTupleOp, next_stamp
@@ -26,6 +26,9 @@ from ..trace.record import Handle, Recording
 from .bodies import NotCompact, body_of
 from .loops import LOOP, Loop, captured
 
+if TYPE_CHECKING:
+    from ...types import Gradients
+
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
 
@@ -36,7 +39,7 @@ class Scan(TensorTupleOp):
         self.body = body
         self.kept = kept  # the positions of the outputs that have a gradient
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Gradients:
         return self.body.vjp(self.kept, out_grad.tuple(), node)
 
 
@@ -178,7 +181,7 @@ class Body:
 
     # Backward -------------------------------------------------------------------------------
 
-    def vjp(self, kept: list[int], given: Sequence[Any], node: TensorTuple) -> Any:
+    def vjp(self, kept: list[int], given: Sequence[Tensor], node: TensorTuple) -> Gradients:
         """The adjoints of all inputs, given those of the outputs at the positions `kept`."""
         carried_count = len(self.inits)
         first_outside = carried_count + len(self.given)  # of the inputs

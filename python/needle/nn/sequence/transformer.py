@@ -257,7 +257,7 @@ class _TransformerBlock(Module):
     def _feed_forward(self, x: Tensor) -> Any:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
-    def _in_turn(self, x: Tensor, *steps: tuple[Module, Callable[[Tensor], object]]) -> Tensor:
+    def _in_turn(self, x: Tensor, *steps: tuple[Module, Callable[[Tensor], Any]]) -> Tensor:
         """Each step added to its input, which is normalised after that, or (norm_first) before the
         step."""
         for norm, step in steps:

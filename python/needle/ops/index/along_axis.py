@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..elementwise import astype
 from .indexing import ARRAY, AddAt, FromZero, SetItem, getitem, split_index
 
 if TYPE_CHECKING:
-    from ...types import Index, NDArray, TensorLike
+    from ...types import Gradients, Index, NDArray, TensorLike
 
 __all__ = [
     "index_add", "Gather", "AlongIntoZeros", "gather", "take_along_axis", "ScatterAdd",
@@ -77,7 +77,7 @@ class Gather(TensorOp):
     def compute(self, a: NDArray, index: NDArray) -> NDArray:
         return select.take_along(a, index, self.axis)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         x, index = node.inputs
         return AlongIntoZeros(self.axis, x.shape)(out_grad, index), None
 
@@ -92,7 +92,7 @@ class AlongIntoZeros(TensorOp):
     def compute(self, a: NDArray, index: NDArray) -> NDArray:
         return select.along_into_zeros(self.shape, index, self.axis, a)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         return Gather(self.axis)(out_grad, node.inputs[1]), None
 
 
@@ -164,7 +164,7 @@ class ScatterAdd(TensorOp):
         select.add_along(out, index, self.axis, value)
         return out
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         index = node.inputs[1]
         return out_grad, None, Gather(self.axis)(out_grad, index)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from ..compare import check_mask, clip, equal, where
 from ..elementwise import astype
 
 if TYPE_CHECKING:
-    from ...types import Index, NumpyArray, TensorLike
+    from ...types import Gradients, Index, IndexEntry, NumpyArray, TensorLike
 
 __all__ = [
     "GetItem", "IntoZeros", "take", "SetItem", "WrittenLast", "AddAt", "masked_fill", "NonZero",
@@ -55,7 +55,7 @@ class _Array:
 
 ARRAY = _Array()
 PLAIN_BOUNDS = frozenset({int, type(None)})  # types of a slice's start, stop and step
-Entries = tuple[Any, ...]
+Entries = tuple["IndexEntry | _Array", ...]
 
 
 def split_index(index: Index, x: Tensor) -> tuple[Entries, list[Tensor]]:
@@ -63,7 +63,7 @@ def split_index(index: Index, x: Tensor) -> tuple[Entries, list[Tensor]]:
     entries = index if isinstance(index, tuple) else (index,)
     if all(map(_is_plain, entries)):
         return entries, []
-    template: list[Any] = []
+    template: list[IndexEntry | _Array] = []
     arrays: list[Tensor] = []
     for entry in entries:
         if isinstance(entry, (Tensor, NDArray)):
@@ -86,12 +86,12 @@ def _is_plain(entry: object) -> bool:
     return type(entry) is int or entry is None or entry is Ellipsis
 
 
-def _bound(value: object) -> Any:
+def _bound(value: object) -> object:
     """A slice's start, stop or step: plain, so that operators hold no tensors."""
     return value.__index__() if isinstance(value, Tensor) else value
 
 
-def _filled(template: Entries, arrays: Sequence[object]) -> Entries:
+def _filled(template: Entries, arrays: Sequence[Tensor | NDArray]) -> Entries:
     if not arrays:
         return template
     remaining = iter(arrays)
@@ -110,7 +110,7 @@ class GetItem(TensorOp):
     def compute(self, a: NDArray, *arrays: NDArray) -> NDArray:
         return select.getitem(a, _filled(self.index, arrays))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         x, *arrays = node.inputs
         into_x = IntoZeros(self.index, x.shape)(out_grad, *arrays)
         return (into_x, *(None for _ in arrays))
@@ -126,12 +126,12 @@ class IntoZeros(TensorOp):
     def compute(self, a: NDArray, *arrays: NDArray) -> NDArray:
         return select.into_zeros(self.shape, _filled(self.index, arrays), a)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         _, *arrays = node.inputs
         return (GetItem(self.index)(out_grad, *arrays), *(None for _ in arrays))
 
 
-def getitem(x: Tensor, index: Any) -> Tensor:
+def getitem(x: Tensor, index: Index) -> Tensor:
     """x[index] as in NumPy: a view of the data for ints, slices, `...` and None, else a copy."""
     template, arrays = split_index(index, x)
     return GetItem(template)(x, *arrays)
@@ -219,7 +219,7 @@ class SetItem(TensorOp):
         select.setitem(out, _filled(self.index, arrays), value)
         return out
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         _, value, *arrays = node.inputs
         into_x = SetItem(self.index)(out_grad, constant(0, out_grad), *arrays)
         into_value = None
@@ -292,7 +292,7 @@ class AddAt(TensorOp):
         select.add_at(out, _filled(self.index, arrays), value)
         return out
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         _, _, *arrays = node.inputs
         into_value = GetItem(self.index)(out_grad, *arrays)
         return (out_grad, into_value, *(None for _ in arrays))
@@ -327,7 +327,11 @@ class NonZero(TensorOp):
         return F.nonzero(a)
 
 
-def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
+@overload
+def nonzero(x: Tensor, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
+@overload
+def nonzero(x: Tensor, as_tuple: Literal[False] = False) -> Tensor: ...
+def nonzero(x: Tensor, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """The coordinates of the elements that are not zero: (count, ndim), or one tensor per axis."""
     found = NonZero()(check_tensor("nonzero", x))
     if not as_tuple:

@@ -7,7 +7,7 @@ Python rebinds the name to a new value of the graph, as in `x = x + y`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...autograd import Tensor, is_grad_enabled, write_in_place
 from ...ndarray import functions as F
@@ -15,7 +15,11 @@ from ...ndarray.array import as_scalar
 from .. import arithmetic, compare
 from ..common import constant, is_scalar
 
-Update = Callable[[Tensor, Any], Tensor]  # of x by y
+if TYPE_CHECKING:
+    from ...ops.elementwise import OfTwo
+    from ...types import TensorLike
+
+Update = Callable[[Tensor, "TensorLike"], Tensor]  # of x by y
 
 
 def is_recorded(*operands: object) -> bool:
@@ -23,15 +27,14 @@ def is_recorded(*operands: object) -> bool:
     return is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in operands)
 
 
-def _in_place(kernel: str, outside: Callable[[object, object], Tensor]) -> Update:
+def _in_place(kernel: str, outside: OfTwo) -> Update:
     """The operator that writes `kernel(x, y)` into x, or else gives `outside(x, y)`."""
 
-    def operator(x: Tensor, y: Any) -> Tensor:
+    def operator(x: Tensor, y: TensorLike) -> Tensor:
         other = y if is_scalar(y) else constant(y, x, kernel)
         if is_recorded(x, other):
             return outside(x, y)
-        is_tensor = isinstance(other, Tensor)
-        by = other.realize_cached_data() if is_tensor else as_scalar(other, kernel)
+        by = other.realize_cached_data() if isinstance(other, Tensor) else as_scalar(other, kernel)
         write_in_place(kernel, x, lambda data: F.update(kernel, data, by))
         return x
 
@@ -39,7 +42,7 @@ def _in_place(kernel: str, outside: Callable[[object, object], Tensor]) -> Updat
 
 
 # Python's operators of two operands, by the name inside of `__add__`, `__radd__` and `__iadd__`.
-OPERATORS: dict[str, Callable[[Any, Any], Tensor]] = {
+OPERATORS: dict[str, OfTwo] = {
     "add": arithmetic.add, "sub": arithmetic.subtract, "mul": arithmetic.multiply,
     "truediv": arithmetic.divide, "pow": arithmetic.power, "mod": arithmetic.remainder,
     "floordiv": arithmetic.floor_divide, "and": compare.bitwise_and, "or": compare.bitwise_or,

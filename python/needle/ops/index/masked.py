@@ -6,7 +6,7 @@ They are made of the plain reductions, whose gradients they have.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -18,14 +18,15 @@ from ..common import Scalar, constant, flag, numpy_options
 from ..compare import equal, maximum, where
 
 if TYPE_CHECKING:
-    from ...types import Axes
+    from ...ops.reduce import Reduction
+    from ...types import Axes, DTypeLike, TensorLike
 
 
 class Reduced(TypedDict, total=False):
     """NumPy's keywords of reductions: see KEYWORDS_DOC."""
 
-    dtype: Any
-    where: Any
+    dtype: DTypeLike | None
+    where: TensorLike
     initial: Scalar
     out: None
 
@@ -33,9 +34,9 @@ class Reduced(TypedDict, total=False):
 class Spread(TypedDict, total=False):
     """Those of variances."""
 
-    dtype: Any
-    where: Any
-    mean: Any
+    dtype: DTypeLike | None
+    where: TensorLike
+    mean: TensorLike
     out: None
 
 
@@ -46,7 +47,9 @@ KEYWORDS_DOC = {
 }
 
 
-def reduce_with(op: Any, a: Tensor, axes: Axes, keepdims: bool, numpy: Mapping[str, Any]) -> Tensor:
+def reduce_with(
+    op: type[Reduction], a: Tensor, axes: Axes, keepdims: bool, numpy: Mapping[str, object]
+) -> Tensor:
     """op(axes, keepdims)(a) with NumPy's keywords."""
     given = numpy_options(op.name, numpy, *op.keywords)
     dtype, initial = given.get("dtype"), given.get("initial")
@@ -69,7 +72,9 @@ def reduce_with(op: Any, a: Tensor, axes: Axes, keepdims: bool, numpy: Mapping[s
     return result if dtype is None else result.astype(dtype)
 
 
-def mean_with(op: Any, a: Tensor, axes: Axes, keepdims: bool, numpy: Mapping[str, Any]) -> Tensor:
+def mean_with(
+    op: type[Reduction], a: Tensor, axes: Axes, keepdims: bool, numpy: Mapping[str, object]
+) -> Tensor:
     """The same for a mean, which is divided by the number of elements that count."""
     given = numpy_options(op.name, numpy, *op.keywords)
     x = _in_floats(op.name, a, given.get("dtype"))
@@ -121,7 +126,7 @@ def _count(mask: Tensor, x: Tensor, axes: Axes, keepdims: bool) -> Tensor:
     return mask.broadcast_to(x.shape).sum(axes, keepdims).astype(accumulator(x.dtype))
 
 
-def _in_floats(op: str, a: Tensor, dtype: Any) -> Tensor:
+def _in_floats(op: str, a: Tensor, dtype: DTypeLike | None) -> Tensor:
     if dtype is None:
         return a
     if not dtype_of(dtype).is_floating:
@@ -129,7 +134,7 @@ def _in_floats(op: str, a: Tensor, dtype: Any) -> Tensor:
     return a.astype(dtype)
 
 
-def _checked(op: str, initial: Any, dtype: DType) -> Scalar:
+def _checked(op: str, initial: object, dtype: DType) -> Scalar:
     """The number, if it is of the elements' kind."""
     number = as_scalar(initial, op)
     if dtype is bool_:

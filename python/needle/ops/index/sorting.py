@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...autograd import Tensor, TensorOp
 from ...dtype import accumulator, averaged, dtype_of
@@ -30,7 +30,7 @@ from .along_axis import Gather
 from .indexing import getitem
 
 if TYPE_CHECKING:
-    from ...types import Axes, NDArray, TensorLike
+    from ...types import Axes, Gradients, NDArray, TensorLike
 
 __all__ = ["ArgSort", "argsort", "sort", "topk", "median", "SearchSorted", "searchsorted", "unique"]
 
@@ -49,7 +49,7 @@ class ArgSort(TensorOp):
         return F.argsort(a, self.axis, self.descending, self.count)
 
 
-def _check_order(op: str, kind: object, order: object, stable: Any) -> None:
+def _check_order(op: str, kind: object, order: object, stable: bool | None) -> None:
     """NumPy's choice of an algorithm: ours is stable, which each of them may be."""
     if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
         raise ValueError(
@@ -113,7 +113,7 @@ class Picked(TensorOp):
     def compute(self, a: NDArray, found: NDArray) -> NDArray:
         return found
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         return shared(out_grad, node.inputs[0], node, None), None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ...ndarray import functions as F
 from ..common import constant
 
 if TYPE_CHECKING:
-    from ...types import NDArray, NumpyArray
+    from ...types import Gradients, NDArray, NumpyArray
 
 
 class SparseMatrix:
@@ -45,7 +45,7 @@ class SparseMatmul(TensorOp):
     def compute(self, a: NDArray, indptr: NDArray, indices: NDArray, values: NDArray) -> NDArray:
         return F.sparse_matmul(a, indptr, indices, values, self.axis)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         return sparse_matmul(out_grad, self.matrix.transposed, self.axis), None, None, None
 
 

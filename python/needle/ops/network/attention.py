@@ -8,7 +8,7 @@ equal.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...autograd import Tensor, TensorTuple, TensorTupleOp
 from ...ndarray import functions as F
@@ -20,6 +20,7 @@ from .softmax import logsumexp, softmax
 
 if TYPE_CHECKING:
     from ...ndarray.array import NDArray
+    from ...types import Gradients
 
 
 class Attention(TensorTupleOp):
@@ -37,7 +38,7 @@ class Attention(TensorTupleOp):
     ) -> tuple[NDArray, NDArray]:
         return sequence.attention(q, k, v, mask, self.scale, self.causal)
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Gradients:
         q, k, v, *mask = node.inputs
         op = AttentionGradient(self.scale, self.causal, bool(mask and mask[0].requires_grad))
         found = op(q, k, v, *node.tuple(), *out_grad.tuple(), *mask).tuple()
@@ -73,7 +74,7 @@ class AttentionGradient(TensorTupleOp):
             (q, k, v, mask), (y, lse), (g, g_log), self.scale, self.causal, self.with_mask
         )
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Gradients:
         q, k, v, _, _, g, g_log, *mask = node.inputs
         front = node.inputs[3].shape[:-2]
         last = [x.shape[-2:] for x in (q, k, v)]

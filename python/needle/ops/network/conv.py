@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..common import check_tensor
 from ..contraction import einsum
 
 if TYPE_CHECKING:
-    from ...types import NDArray, Padding, Sizes
+    from ...types import Gradients, NDArray, Padding, Sizes
 
 __all__ = [
     "Conv", "ConvByData", "ConvByWeight", "conv", "conv_channels_last",
@@ -32,7 +32,7 @@ class Conv(TensorOp):
     """y[n, p, o] = Σ_k,c x[n, p·stride + k·dilation - padding, c] w[k, c, o]"""
 
     def __init__(
-        self, stride: Sizes = 1, padding: object = 0, dilation: Sizes = 1, groups: int = 1
+        self, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1
     ):
         self.stride = stride
         self.padding = padding
@@ -46,7 +46,7 @@ class Conv(TensorOp):
     def compute(self, x: NDArray, w: NDArray) -> NDArray:
         return W.conv(x, w, self.window(w.shape[:-2]), self.groups)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         x, w = node.inputs
         window = self.window(w.shape[:-2])
         by_data = ConvByData(window, self.groups, x.shape[1:-1])
@@ -199,9 +199,9 @@ def _check_rank(op: str, x: Tensor, w: Tensor) -> None:
         )
 
 
-def per_axis(op: str, name: str, value: Any, rank: int, least: int = 1) -> tuple[int, ...]:
+def per_axis(op: str, name: str, value: Sizes, rank: int, least: int = 1) -> tuple[int, ...]:
     """One number per spatial axis from a number or a sequence."""
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
+    values: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
     if len(values) == 1 < rank:
         values *= rank
     whole = all(isinstance(v, (int, np.integer)) and v >= least for v in values)
@@ -212,7 +212,9 @@ def per_axis(op: str, name: str, value: Any, rank: int, least: int = 1) -> tuple
     return tuple(int(v) for v in values)
 
 
-def make_window(op: str, size: Any, stride: Any, padding: object, dilation: Any) -> Window:
+def make_window(
+    op: str, size: Sequence[int], stride: Sizes, padding: Padding, dilation: Sizes
+) -> Window:
     """A Window from numbers, sequences, (before, after) pairs, "same" or "valid"."""
     rank = len(size)
     dilation = per_axis(op, "dilation", dilation, rank)
@@ -226,7 +228,8 @@ def make_window(op: str, size: Any, stride: Any, padding: object, dilation: Any)
     elif isinstance(padding, str):
         raise ValueError(f"[{op}] padding must be numbers, 'same' or 'valid', got {padding!r}.")
     else:
-        pairs = tuple((p, p) for p in per_axis(op, "padding", padding, rank, least=0))
+        sizes = cast("Sizes", padding)
+        pairs = tuple((p, p) for p in per_axis(op, "padding", sizes, rank, least=0))
     return Window(tuple(size), per_axis(op, "stride", stride, rank), pairs, dilation)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...autograd import Tensor, TensorOp
 from ...dtype import dtype_of
@@ -13,6 +13,7 @@ from ..elementwise import astype
 
 if TYPE_CHECKING:
     from ...ndarray.array import NDArray
+    from ...types import Gradients
 
 
 @program
@@ -35,7 +36,7 @@ class Dropout(TensorOp):
         dtype = computed_in(dtype_of(x.dtype))
         return F.run(masked, x, kept, F.full_like(x, self.share, dtype, shape=()))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         return Dropout(self.share)(out_grad, node.inputs[1]), None
 
 

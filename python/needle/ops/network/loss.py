@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...autograd import Tensor, TensorOp
 from ...backend.protocol import Outside
@@ -48,6 +47,7 @@ from .softmax import logsoftmax
 
 if TYPE_CHECKING:
     from ...ndarray.array import NDArray
+    from ...types import Arrays, Gradients
 
 
 @program
@@ -72,13 +72,13 @@ class CrossEntropy(TensorOp):
     def __init__(self, axis: int):
         self.axis = axis
 
-    def compute(self, x: Any, ids: object) -> NDArray:
+    def compute(self, x: NDArray, ids: NDArray) -> NDArray:
         x = in_floats(x)
         ids = _with_axis(ids, self.axis)
         zero = _zero_for(x, ids, self.axis)
         return F.squeeze(F.run(log_total, x, ids, zero, axes=(self.axis,)), (self.axis,))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         x, ids = node.inputs
         g, ids = (v.expand_dims(self.axis) for v in (out_grad, ids))
         return CrossEntropyGradient(self.axis)(x.astype(g.dtype), ids, g), None
@@ -99,18 +99,18 @@ class MeanCrossEntropy(TensorOp):
     dx_c = (g / n) (softmax(x)_c - [c = t]) there, else 0. Equals the mean of `CrossEntropy`.
     """
 
-    statistics: Sequence[Any] = ()  # n, and of each position max x_c and Σ e^(x_c - max)
+    statistics: Arrays = ()  # n, and of each position max x_c and Σ e^(x_c - max)
 
     def __init__(self, axis: int, ignored: int):
         self.axis = axis
         self.ignored = ignored
 
-    def compute(self, x: object, ids: object) -> Any:
+    def compute(self, x: NDArray, ids: NDArray) -> NDArray:
         x = in_floats(x)
         mean, self.statistics = _mean_cross_entropy(x, ids, self.axis, self.ignored)
         return mean
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         x, ids = node.inputs
         op = MeanCrossEntropyGradient(self.axis, self.ignored)
         op.statistics = self.statistics
@@ -120,13 +120,13 @@ class MeanCrossEntropy(TensorOp):
 class MeanCrossEntropyGradient(FusedOp):
     """dx_c = (g / n) (softmax(x)_c - [c = t]), 0 where t is the ignored id"""
 
-    statistics: Sequence[Any] = ()  # as there; computed again if they are not known
+    statistics: Arrays = ()  # as there; computed again if they are not known
 
     def __init__(self, axis: int, ignored: int):
         self.axis = axis
         self.ignored = ignored
 
-    def compute(self, x: Any, ids: Any, g: Any) -> NDArray:
+    def compute(self, x: NDArray, ids: NDArray, g: NDArray) -> NDArray:
         noted = self.statistics
         if not can_share(noted, x):
             _, noted = _mean_cross_entropy(x, ids, self.axis, self.ignored)
@@ -140,7 +140,9 @@ class MeanCrossEntropyGradient(FusedOp):
         return run_composite(softmax_without, x, *rows, axes=(self.axis,))
 
 
-def _mean_cross_entropy(x: Any, ids: Any, axis: int, ignored: int) -> tuple[Any, Any]:
+def _mean_cross_entropy(
+    x: NDArray, ids: NDArray, axis: int, ignored: int
+) -> tuple[NDArray, Arrays]:
     """The mean and the statistics of `MeanCrossEntropy`."""
     expanded = _with_axis(ids, axis)
     zero = _zero_for(x, expanded, axis, ignored)
@@ -187,11 +189,11 @@ def mean_cross_entropy_gradient(ignored: int) -> Program:
     return mean_cross_entropy_gradient
 
 
-def _with_axis(ids: Any, axis: int) -> NDArray:
+def _with_axis(ids: NDArray, axis: int) -> NDArray:
     return F.reshape(ids, (*ids.shape[:axis], 1, *ids.shape[axis:]))
 
 
-def _zero_for(x: Any, ids: Any, axis: int, ignored: int | None = None) -> NDArray:
+def _zero_for(x: NDArray, ids: NDArray, axis: int, ignored: int | None = None) -> NDArray:
     """0 for every class id that there is, an error for others: programs do not look at ids, and
     negative ones do not count from the end. Takes from a view of one zero, not from x itself."""
     classes = x.shape[axis]
@@ -240,7 +242,7 @@ def code_of_wrong(p: Symbol) -> Symbol:
     return cast(choose(low >= 0, choose(top <= 1, 0.0, code(top, FAR)), code(low, -FAR)), int64)
 
 
-def _zero_for_probabilities(name: str, p: Any, result: Any) -> NDArray:
+def _zero_for_probabilities(name: str, p: NDArray, result: NDArray) -> NDArray:
     """A zero of the result's dtype, taken from an array of one element, at a place that it does not
     have if some p is outside of 0 to 1: so that compiled programs look, too."""
     zero = F.full_like(result, 0, shape=(1,))
@@ -267,7 +269,7 @@ class BinaryCrossEntropy(TensorOp):
 
     dp = g (p - t) / (p (1 - p)), the denominator at least 1e-12;  dt = g (ln(1 - p) - ln p)"""
 
-    def compute(self, p: Any, t: Any) -> NDArray:
+    def compute(self, p: NDArray, t: NDArray) -> NDArray:
         other = F.binary("subtract", 1, t)
         by_p = F.binary("multiply", t, _log(p))
         by_rest = F.binary("multiply", other, _log(F.binary("subtract", 1, p)))
@@ -277,7 +279,7 @@ class BinaryCrossEntropy(TensorOp):
             losses = F.binary("add", losses, F.reshape(zero, ()))
         return losses
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         p, t = node.inputs
         wide = p.astype(accumulator(p.dtype))  # 1e-12 is no float16
         dp = out_grad * (wide - t) / (wide * (1 - wide)).clip(1e-12)
@@ -285,7 +287,7 @@ class BinaryCrossEntropy(TensorOp):
         return dp, dt
 
 
-def _log(p: Any) -> NDArray:
+def _log(p: NDArray) -> NDArray:
     return F.binary("maximum", F.unary("log", p), -100)
 
 
@@ -312,7 +314,7 @@ class LogitsCrossEntropy(TensorOp):
         dtype = averaged(promote(dtype_of(x.dtype), dtype_of(t.dtype)))
         return F.run(logits_cross_entropy, F.cast(x, dtype), F.cast(t, dtype))
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         x, t = node.inputs
         wide = (astype(v, node.dtype) for v in (x, t))
         by_x = LogitsCrossEntropyGradient()(out_grad, *wide) if x.requires_grad else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..shape.pad import piece
 from .conv import Unfold, per_axis
 
 if TYPE_CHECKING:
-    from ...types import NDArray, NumpyArray, Sizes
+    from ...types import DTypeLike, Gradients, NDArray, NumpyArray, Sizes
 
 __all__ = [
     "MaxPool", "PickLargest", "SpreadLargest", "LargestPosition", "max_pool",
@@ -56,7 +56,7 @@ class PickLargest(TensorOp):
     def compute(self, x: NDArray, values: NDArray) -> NDArray:
         return pooling.pick_largest(x, values, self.window)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         return None, SpreadLargest(self.window)(node.inputs[0], out_grad)
 
 
@@ -69,7 +69,7 @@ class SpreadLargest(TensorOp):
     def compute(self, x: NDArray, values: NDArray) -> NDArray:
         return pooling.spread_largest(x, values, self.window)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         return None, PickLargest(self.window)(node.inputs[0], out_grad)
 
 
@@ -165,7 +165,9 @@ def max_pool(
     return (y, channels_first(LargestPosition(window)(last))) if return_indices else y
 
 
-def adaptive_max_pool(x: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+def adaptive_max_pool(
+    x: Tensor, output_size: Sizes, return_indices: bool = False
+) -> tuple[Tensor, Tensor] | Tensor:
     """The largest element of each of output_size parts of space (None: as many as there are)."""
     spatial = _space("adaptive_max_pool", x)
     parts = _parts("adaptive_max_pool", spatial, output_size)
@@ -186,7 +188,8 @@ def adaptive_max_pool(x: Tensor, output_size: Sizes, return_indices: bool = Fals
 def global_max_pool(x: Tensor) -> Tensor:
     """The largest element of each channel: (N, C, S...) -> (N, C)."""
     _space("global_max_pool", x)
-    y: Tensor = adaptive_max_pool(x, 1)
+    y = adaptive_max_pool(x, 1)
+    assert isinstance(y, Tensor)
     return y.reshape(x.shape[:2])
 
 
@@ -232,7 +235,7 @@ def _tile_sums(x: Tensor, window: Window) -> Tensor:
     return x.reshape((*x.shape[:2], *pairs)).sum(tuple(range(3, 2 * x.ndim - 2, 2)))
 
 
-def _average_dtype(x: Tensor) -> Any:
+def _average_dtype(x: Tensor) -> DTypeLike:
     return x.dtype if dtype_of(x.dtype).is_floating else "float64"
 
 

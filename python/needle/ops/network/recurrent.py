@@ -8,7 +8,7 @@ the G gates, bx and b (G H,) their biases. The devices' kernels run all steps in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...autograd import Tensor, TensorTuple, TensorTupleOp
 from ...ndarray import functions as F
@@ -18,7 +18,7 @@ from ..composite import gradient_of_gradient
 from ..shape.concat import chunk, split, stack
 
 if TYPE_CHECKING:
-    from ...types import NDArray, TensorLike
+    from ...types import Arrays, Gradients, NDArray, TensorLike
 
 
 class RecurrentLayer(TensorTupleOp):
@@ -36,35 +36,35 @@ class RecurrentLayer(TensorTupleOp):
     def __init__(self, cell: str):
         self.cell = cell
 
-    def compute(self, x: Any, wx: Any, h0: Any, w: Any, *more: Any) -> tuple[NDArray, ...]:
+    def compute(self, x: NDArray, wx: NDArray, h0: NDArray, w: NDArray, *more: NDArray) -> Arrays:
         c0, bx, b = _named(self.cell, more)
         v = F.reshape(F.matmul(_in_rows(x), wx), (*x.shape[:2], wx.shape[1]))
         if bx is not None and sequence.CELLS[self.cell].splits:
             v = F.binary("add", v, bx)
-        elif bx is not None:
+        elif bx is not None and b is not None:
             b = F.binary("add", bx, b)
         return sequence.recurrence(self.cell, v, h0, w, c0, b)
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Gradients:
         wanted = tuple([x.requires_grad for x in node.inputs])
         op = RecurrentLayerGradient(self.cell, wanted)
         found = iter(op(*node.inputs, node, *out_grad[:-2]).tuple())
         return tuple([next(found) if x.requires_grad else None for x in node.inputs])
 
 
-def _named(cell: str, more: tuple[object, ...]) -> tuple[Any, Any, Any]:
+def _named(cell: str, more: tuple[V, ...]) -> tuple[V | None, V | None, V | None]:
     """c0, bx and b, of the inputs that follow the weights; None for those that are not there."""
     c0, *biases = more if sequence.CELLS[cell].has_c else (None, *more)
     bx, b = biases or (None, None)
     return c0, bx, b
 
 
-def _in_rows(a: Any) -> NDArray:
+def _in_rows(a: NDArray) -> NDArray:
     """(T, B, N) as (T B, N)"""
     return F.reshape(a, (a.shape[0] * a.shape[1], a.shape[2]))
 
 
-def _transposed(a: Any) -> NDArray:
+def _transposed(a: NDArray) -> NDArray:
     return F.exchange(a, 0, 1)
 
 
@@ -102,7 +102,7 @@ class RecurrentLayerGradient(TensorTupleOp):
             found += [F.reduce("sum", dv, (0, 1)) if of_bx and ds is not dv else db, db]
         return tuple([d for d, is_wanted in zip(found, self.wanted, strict=True) if is_wanted])
 
-    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Any:
+    def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Gradients:
         count = len(self.wanted)
         found, of_given = gradient_of_gradient(
             lambda *x: layer_by_definition(self.cell, *x),
@@ -135,6 +135,7 @@ def recurrent_layer(
 
 # The composite ----------------------------------------------------------------------------------
 
+V = TypeVar("V")
 States = tuple[Tensor, Any]  # h; c, or None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .conv import per_axis
 from .pool import adaptive_avg_pool
 
 if TYPE_CHECKING:
-    from ...types import NumpyArray
+    from ...types import NumpyArray, Sizes
 
 __all__ = ["interpolate"]
 
@@ -81,7 +81,7 @@ def _check(x: Tensor, mode: str, align_corners: bool | None) -> Shape:
 
 
 def _target(
-    spatial: Shape, size: object, scale_factor: Any
+    spatial: Shape, size: Sizes | None, scale_factor: float | Sequence[float] | None
 ) -> tuple[Shape, tuple[float | None, ...]]:
     """The new sizes, and the factors that were given."""
     rank = len(spatial)
@@ -91,8 +91,8 @@ def _target(
         )
     if size is not None:
         return per_axis("interpolate", "size", size, rank), (None,) * rank
-    several = isinstance(scale_factor, (tuple, list))
-    factors = tuple(map(_factor, scale_factor if several else (scale_factor,) * rank))
+    several = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * rank
+    factors = tuple(map(_factor, several))
     target = tuple(math.floor(n * f) for n, f in zip(spatial, factors, strict=False))
     if len(factors) != rank or any(m < 1 for m in target):
         raise ValueError(
@@ -102,7 +102,7 @@ def _target(
     return target, factors
 
 
-def _factor(value: Any) -> float:
+def _factor(value: float | str) -> float:
     """A factor; 0, which leaves nothing, for what is no number."""
     found = 0.0 if isinstance(value, str) else float(value)
     return found if math.isfinite(found) else 0.0
@@ -150,7 +150,9 @@ def _weights(
     return SparseMatrix(np.arange(m + 1) * 2, pairs.reshape(-1), weights.reshape(-1), n)
 
 
-def _places(n: int, m: int, factor: float | None, align_corners: bool, real: Any) -> NumpyArray:
+def _places(
+    n: int, m: int, factor: float | None, align_corners: bool, real: type[np.floating]
+) -> NumpyArray:
     """Where the m new elements lie among the n old ones."""
     j = np.arange(m).astype(real)
     if align_corners:

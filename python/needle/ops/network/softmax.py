@@ -165,7 +165,7 @@ class SoftmaxGradient(FusedOp):
         self.axes = axes
 
 
-def _axis(op: str, axes: Axes, axis: Axes, dim: Axes) -> Any:
+def _axis(op: str, axes: Axes, axis: Axes, dim: Axes) -> int | Sequence[int]:
     axis = one_of(op, axis) if axes is None and dim is None else one_of(op, axes, axis, dim)
     return -1 if axis is None else axis
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...autograd import Tensor, TensorTuple, TensorTupleOp
 from ...ndarray import functions as F
@@ -27,6 +27,7 @@ from .layer_norm import column_moments, goes_by_columns, layer_norm_by_definitio
 
 if TYPE_CHECKING:
     from ...ndarray.array import NDArray
+    from ...types import Arrays
 
 
 class BatchNorm(TensorTupleOp):
@@ -40,7 +41,7 @@ class BatchNorm(TensorTupleOp):
         self.axes = axes
         self.eps = eps
 
-    def compute(self, x: NDArray, w: NDArray, b: NDArray) -> Any:
+    def compute(self, x: NDArray, w: NDArray, b: NDArray) -> Arrays:
         if not goes_by_columns(x, self.axes):
             return F.run_all(by_rows(self.eps), x, w, b, axes=self.axes)
         mean, var, scale = column_moments(x, self.axes, self.eps)
@@ -73,7 +74,7 @@ class BatchNormGradient(FusedTupleOp):
         var: NDArray,
         g_mean: NDArray,
         g_var: NDArray,
-    ) -> Any:
+    ) -> Arrays:
         if not goes_by_columns(x, self.axes):
             source = gradient_by_rows(self.eps)
             return F.run_all(source, g, x, w, mean, var, g_mean, g_var, axes=self.axes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...autograd import Tensor, TensorOp
 from ...ndarray import functions as F
@@ -15,6 +15,7 @@ from .layer_norm import layer_norm_by_definition
 
 if TYPE_CHECKING:
     from ...ndarray.array import NDArray
+    from ...types import Arrays
 
 
 class GroupNorm(TensorOp):
@@ -25,7 +26,7 @@ class GroupNorm(TensorOp):
     Equals `group_norm_by_definition`.
     """
 
-    statistics: Sequence[Any] = ()  # m and r, (N, G, 1, 1): noted for the gradient
+    statistics: Sequence[NDArray] = ()  # m and r, (N, G, 1, 1): noted for the gradient
 
     def __init__(self, eps: float):
         self.eps = eps
@@ -49,12 +50,12 @@ class GroupNormGradient(FusedTupleOp):
     the sums of dx over a group, the others over samples and places: all from those over places.
     """
 
-    statistics: Sequence[Any] = ()  # as there; computed again if they are not known
+    statistics: Sequence[NDArray] = ()  # as there; computed again if they are not known
 
     def __init__(self, eps: float):
         self.eps = eps
 
-    def compute(self, g: NDArray, x: NDArray, w: NDArray) -> Any:
+    def compute(self, g: NDArray, x: NDArray, w: NDArray) -> Arrays:
         known = can_share(self.statistics, x)
         mean, r = self.statistics if known else statistics_of(x, self.eps)
         # What belongs to a group is repeated for its channels: rows are then evenly spaced in all
@@ -66,7 +67,7 @@ class GroupNormGradient(FusedTupleOp):
         dx = F.run(adjoint_lines, g, x, mean, of_g, of_d, of_one, axes=(3,))
         return dx, F.reduce("sum", dw, (0,), True), F.reduce("sum", by_g, (0,), True)
 
-    def definition(self, g: Tensor, x: Tensor, w: Tensor) -> Any:
+    def definition(self, g: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
         z, _, var = layer_norm_by_definition(x, (2, 3), self.eps)
         h = g * w
         by_z = (h * z).mean((2, 3), keepdims=True)
@@ -74,7 +75,7 @@ class GroupNormGradient(FusedTupleOp):
         return dx, (g * z).sum((0, 3), keepdims=True), g.sum((0, 3), keepdims=True)
 
 
-def statistics_of(x: Any, eps: float) -> tuple[NDArray, ...]:
+def statistics_of(x: NDArray, eps: float) -> tuple[NDArray, ...]:
     """m and r. Where channels are innermost in memory, those of each channel come first."""
     if x.shape[2] == 1 or abs(x.strides[3]) <= abs(x.strides[2]):
         return F.run_all(group_statistics(eps), x, axes=(2, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...autograd import Op, Tensor, TensorOp, TensorTuple, TensorTupleOp
 from ...dtype import DType, dtype_of, float32, float64
@@ -31,6 +31,7 @@ from ..reduce import accumulator, averaged
 
 if TYPE_CHECKING:
     from ...ndarray.array import NDArray
+    from ...types import Arrays
 
 
 class LayerNorm(TensorTupleOp):
@@ -47,7 +48,7 @@ class LayerNorm(TensorTupleOp):
         self.eps = eps
         self.centred = centred
 
-    def compute(self, a: NDArray) -> Any:
+    def compute(self, a: NDArray) -> Arrays:
         dtype = averaged(a.dtype)
         if self.centred and goes_by_columns(a, self.axes):
             mean, var, scale = column_moments(a, self.axes, self.eps)
@@ -115,7 +116,7 @@ def layer_norm_gradient(eps: float, centred: bool) -> Program:
 # By columns --------------------------------------------------------------------------------------
 
 
-def goes_by_columns(a: Any, axes: Sequence[int]) -> bool:
+def goes_by_columns(a: NDArray, axes: Sequence[int]) -> bool:
     """Do elements that share a mean lie further apart in memory than those that do not? Channels
     that are innermost, for one: rows across them would jump from line to line."""
     if a.dtype not in (float32, float64) or a.size == 0:
@@ -126,11 +127,11 @@ def goes_by_columns(a: Any, axes: Sequence[int]) -> bool:
     return bool(shared and others) and max(others) < min(shared)
 
 
-def other_axes(a: Any, axes: Sequence[int]) -> tuple[int, ...]:
+def other_axes(a: NDArray, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(i for i in range(a.ndim) if i not in axes)
 
 
-def column_moments(a: Any, axes: Sequence[int], eps: float) -> tuple[NDArray, ...]:
+def column_moments(a: NDArray, axes: Sequence[int], eps: float) -> tuple[NDArray, ...]:
     """m, v and r of `LayerNorm`, in one pass over memory in its own order.
 
     The sums are of x - p for an element p of each mean, so that squares do not cancel. At worst p
@@ -230,7 +231,7 @@ class AffineNorm(_OverLastAxes, TensorOp):
     Equals `affine_norm_by_definition`. w, or b, or both may be left out.
     """
 
-    statistics: Sequence[Any] = ()  # m (if centred) and r: noted for the gradient
+    statistics: Sequence[NDArray] = ()  # m (if centred) and r: noted for the gradient
 
     def compute(self, x: NDArray, *affine: NDArray) -> NDArray:
         kind = self.eps, self.centred, accumulator(x.dtype)
@@ -248,9 +249,9 @@ class AffineNorm(_OverLastAxes, TensorOp):
 class AffineNormGradient(_OverLastAxes, FusedTupleOp):
     """(dx, dw, db) of `AffineNorm`, without those of what was left out"""
 
-    statistics: Sequence[Any] = ()  # as there; computed again if they are not known
+    statistics: Sequence[NDArray] = ()  # as there; computed again if they are not known
 
-    def compute(self, g: NDArray, x: NDArray, *weight: NDArray) -> Any:
+    def compute(self, g: NDArray, x: NDArray, *weight: NDArray) -> Arrays:
         source = affine_norm_gradient(self.centred, self.weighted, self.shifted)
         axes = self.axes(x.ndim)
         rows = self.statistics
@@ -259,18 +260,18 @@ class AffineNormGradient(_OverLastAxes, FusedTupleOp):
             _, *rows = F.run_all(affine_norm_program(*kind, False, False), x, axes=axes)
         found = F.run_all(source, g, x, *rows, *weight, axes=axes)
         if not (self.weighted or self.shifted):
-            return (found,)
+            return (found,)  # type: ignore[return-value]
         dx, *sums = found
         return dx, *[F.cast(F.reshape(v, v.shape[x.ndim - self.n_axes :]), x.dtype) for v in sums]
 
-    def definition(self, g: Tensor, x: Tensor, *weight: Tensor) -> Any:
+    def definition(self, g: Tensor, x: Tensor, *weight: Tensor) -> tuple[Tensor, ...]:
         axes = self.axes(x.ndim)
         forward = affine_norm_program(self.eps, self.centred, dtype_of(x.dtype), False, False)
         _, *rows = run_composites(forward, x, axes=axes)
         source = affine_norm_gradient(self.centred, self.weighted, self.shifted)
         found = run_composites(source, g, x, *rows, *weight, axes=axes)
         if isinstance(found, Tensor):
-            return (found,)
+            return (found,)  # type: ignore[return-value]
         dx, *sums = found
         return dx, *[v.reshape(v.shape[x.ndim - self.n_axes :]) for v in sums]
 
@@ -323,11 +324,10 @@ def affine_norm(
     return apply_affine(y, weight, bias)
 
 
-def apply_affine(y: Any, weight: Any, bias: Any) -> Tensor:
+def apply_affine(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     """y weight + bias, which broadcast against the last axes and may be None."""
     y = y if weight is None else y * weight
-    result: Tensor = y if bias is None else y + bias
-    return result
+    return y if bias is None else y + bias
 
 
 def affine_norm_by_definition(

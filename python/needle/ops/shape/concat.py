@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from ..index.indexing import take
 from .movement import broadcast_to, clone, reshape, sequence
 
 if TYPE_CHECKING:
-    from ...types import Axes, NDArray, NumpyArray, Sizes
+    from ...types import Arrays, Axes, DTypeLike, Gradients, NDArray, NumpyArray, Sizes
 
 __all__ = [
     "Stack", "stack", "Split", "split", "Concatenate", "concatenate", "SplitAt", "array_split",
@@ -60,21 +60,21 @@ class Stack(TensorOp):
         rows = [F.reshape(a, (*shape[:axis], 1, *shape[axis:])) for a in arrays]
         return F.concatenate(rows, axis)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         parts = split(out_grad, self.axis)
         if isinstance(node.inputs[0], TensorTuple):
             return parts
         return _cast_each(parts.tuple(), node.inputs)
 
 
-def _cast_each(gradients: Sequence[Tensor], sources: Sequence[Any]) -> Any:
+def _cast_each(gradients: Sequence[Tensor], sources: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple(astype(g, x.dtype) for g, x in zip(gradients, sources, strict=True))
 
 
 class Joined(TypedDict, total=False):
     """NumPy's keywords of functions that join, of which dtype is the type of the result."""
 
-    dtype: Any
+    dtype: DTypeLike | None
     out: None
     casting: Literal["same_kind"]
 
@@ -82,7 +82,11 @@ class Joined(TypedDict, total=False):
 def _parts(op: str, args: object, numpy: Mapping[str, object]) -> list[Tensor]:
     tensors = check_tensors(op, args)
     dtype = numpy_options(op, numpy, "dtype").get("dtype") if numpy else None
-    return tensors if dtype is None else [in_dtype(op, x, dtype_of(dtype)) for x in tensors]
+    return (
+        tensors
+        if dtype is None
+        else [check_tensor(op, in_dtype(op, x, dtype_of(dtype))) for x in tensors]
+    )
 
 
 def stack(
@@ -105,13 +109,13 @@ class Split(TensorTupleOp):
     def __init__(self, axis: int):
         self.axis = axis
 
-    def compute(self, a: NDArray) -> Any:
+    def compute(self, a: NDArray) -> Arrays:
         axis = layout.normalize_axis(self.axis, len(a.shape), "split")
         before = (slice(None),) * axis
         return tuple(getitem(a, (*before, i)) for i in range(a.shape[axis]))
 
     def gradient(self, out_grad: TensorTuple, node: TensorTuple) -> Tensor:
-        x: Any = node.inputs[0]
+        x = node.inputs[0]
         return stack(out_grad.tuple(), layout.normalize_axis(self.axis, x.ndim, "split"))
 
 
@@ -158,9 +162,8 @@ class Concatenate(TensorOp):
     def compute(self, *arrays: NDArray) -> NDArray:
         return F.concatenate(arrays, self.axis)
 
-    def gradient(self, out_grad: Tensor, node: Tensor) -> Any:
-        inputs: Any = node.inputs
-        sizes = [x.shape[self.axis] for x in inputs]
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
+        sizes = [x.shape[self.axis] for x in node.inputs]
         parts = array_split(out_grad, list(itertools.accumulate(sizes[:-1])), self.axis)
         return _cast_each(parts, node.inputs)
 
@@ -187,7 +190,7 @@ class SplitAt(TensorTupleOp):
         self.bounds = bounds
         self.axis = axis
 
-    def compute(self, a: NDArray) -> Any:
+    def compute(self, a: NDArray) -> Arrays:
         before = (slice(None),) * self.axis
         pairs = itertools.pairwise(self.bounds)
         return tuple(getitem(a, (*before, slice(start, stop))) for start, stop in pairs)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from ...autograd import Tensor, TensorOp
 from ...backend import BackendDevice, device_named
@@ -25,7 +25,7 @@ from ..common import (
 from ..elementwise import astype
 
 if TYPE_CHECKING:
-    from ...types import Axes, NDArray, Sizes
+    from ...types import Axes, DeviceLike, DTypeLike, NDArray, Shape, Sizes
 
 __all__ = [
     "Reshape", "reshape", "flatten", "squeeze", "expand_dims", "unsqueeze", "BroadcastTo",
@@ -35,13 +35,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def sequence(op: str, values: tuple[object, ...], named: object) -> Any:
+def sequence(op: str, values: tuple[Axes, ...], named: Axes) -> int | Sequence[int]:
     """f(x, (2, 3)), f(x, 2, 3) and f(x, name=(2, 3)) mean the same."""
     if named is not None:
         if values:
             raise TypeError(f"[{op}] expected sizes once, got {values!r:.60} and {named!r:.60}.")
         return named
-    return values[0] if len(values) == 1 else values
+    return values[0] if len(values) == 1 else values  # type: ignore[return-value]
 
 
 # Shape --------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ class Reshape(TensorOp):
         return F.reshape(a, self.shape)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
-        x: Any = node.inputs[0]
+        x = node.inputs[0]
         return reshape(out_grad, x.shape)
 
 
@@ -71,7 +71,7 @@ class InOrder(TypedDict, total=False):
 
 
 def reshape(
-    a: Tensor, *sizes: object, shape: Sizes | None = None, **numpy: Unpack[InOrder]
+    a: Tensor, *sizes: Sizes, shape: Sizes | None = None, **numpy: Unpack[InOrder]
 ) -> Tensor:
     """The same elements in another shape, reshape(a, (2, 3)) or (a, 2, 3); one size may be -1."""
     if numpy:
@@ -128,10 +128,10 @@ class BroadcastTo(TensorOp):
 
     linear = True
 
-    def __init__(self, shape: Any):
+    def __init__(self, shape: Shape):
         self.shape = shape
 
-    def compute(self, a: Any) -> NDArray:
+    def compute(self, a: NDArray) -> NDArray:
         return F.broadcast_to(a, self.shape)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ class BroadcastTo(TensorOp):
 
 
 def broadcast_to(
-    a: Tensor, *sizes: Any, shape: Any = None, subok: Literal[False] = False
+    a: Tensor, *sizes: Sizes, shape: Sizes | None = None, subok: Literal[False] = False
 ) -> Tensor:
     """a stretched to a shape by NumPy's rules."""
     if subok is not False:
@@ -240,7 +240,7 @@ def inverse_order(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
 
-def permute(a: Tensor, *order: object, axes: Axes = None) -> Tensor:
+def permute(a: Tensor, *order: Sizes, axes: Axes = None) -> Tensor:
     """All axes in another order: permute(a, (2, 0, 1)) or (a, 2, 0, 1)."""
     given = layout.normalize_shape(sequence("permute", order, axes), "permute")
     return Permute(given)(check_tensor("permute", a))
@@ -288,7 +288,7 @@ class Diagonal(TensorOp):
         return F.diagonal(a, self.offset, self.axis1, self.axis2)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
-        x: Any = node.inputs[0]
+        x = node.inputs[0]
         return OnDiagonal(x.shape, self.offset, self.axis1, self.axis2)(out_grad)
 
 
@@ -389,7 +389,7 @@ class ToDevice(TensorOp):
         return F.to_device(a, self.device)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
-        x: Any = node.inputs[0]
+        x = node.inputs[0]
         return to(out_grad, x.device)
 
 
@@ -406,11 +406,11 @@ def is_dtype(x: object) -> bool:
 
 def to(
     a: Tensor,
-    device: Any = None,
-    dtype: Any = None,
+    device: DeviceLike | DTypeLike | Tensor | None = None,
+    dtype: DTypeLike | None = None,
     non_blocking: bool = False,
     *,
-    memory_format: Any = None,
+    memory_format: object = None,
 ) -> Tensor:
     """a on another device, in another dtype, or both; a itself when it is there already.
 
@@ -421,7 +421,7 @@ def to(
         device, dtype = device.device, device.dtype if dtype is None else dtype
     elif device is not None and dtype is None and is_dtype(device):
         device, dtype = None, device
-    target = None if device is None else device_named(device)
+    target = None if device is None else device_named(device)  # type: ignore[arg-type]
     if target is not None and target != a.device:
         moved = ToDevice(target)(a)
     return moved if dtype is None else astype(moved, dtype)

@@ -180,7 +180,7 @@ class Dilate(TensorOp):
         self.axes = axes
         self.dilation = dilation
 
-    def compute(self, a: Any) -> NDArray:
+    def compute(self, a: NDArray) -> NDArray:
         step = self.dilation + 1
         axes = _existing(self.axes, len(a.shape))
         shape = tuple(n * step if i in axes else n for i, n in enumerate(a.shape))
@@ -201,12 +201,12 @@ class UnDilate(TensorOp):
         self.axes = axes
         self.dilation = dilation
 
-    def compute(self, a: Any) -> NDArray:
+    def compute(self, a: NDArray) -> NDArray:
         return _every(self.dilation + 1, _existing(self.axes, len(a.shape)), a)
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         spaced = dilate(out_grad, self.axes, self.dilation)
-        x: Any = node.inputs[0]
+        x = node.inputs[0]
         if spaced.shape == x.shape:
             return spaced
         # n was no multiple of d + 1: the zeros after the last element are too many.
@@ -219,7 +219,7 @@ def _existing(axes: int | Sequence[int], ndim: int) -> set[int]:
     return {i % ndim for i in listed if -ndim <= i < ndim}
 
 
-def _every(step: int, axes: set[int], a: Any) -> NDArray:
+def _every(step: int, axes: set[int], a: NDArray) -> NDArray:
     """Every step-th element along axes, as a view."""
     steps = (slice(None, None, step if i in axes else 1) for i in range(len(a.shape)))
     return getitem(a, tuple(steps))
@@ -233,13 +233,11 @@ def _check_dilation(op: str, dilation: int) -> int:
 
 def dilate(a: Tensor, axes: int | Sequence[int], dilation: int) -> Tensor:
     """`dilation` zeros after each element along the axes."""
-    return Dilate(one_of("dilate", axes), _check_dilation("dilate", dilation))(
-        check_tensor("dilate", a)
-    )
+    listed: Any = one_of("dilate", axes)
+    return Dilate(listed, _check_dilation("dilate", dilation))(check_tensor("dilate", a))
 
 
 def undilate(a: Tensor, axes: int | Sequence[int], dilation: int) -> Tensor:
     """Every (dilation + 1)-th element along the axes: the reverse of dilate."""
-    return UnDilate(one_of("undilate", axes), _check_dilation("undilate", dilation))(
-        check_tensor("undilate", a)
-    )
+    listed: Any = one_of("undilate", axes)
+    return UnDilate(listed, _check_dilation("undilate", dilation))(check_tensor("undilate", a))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -28,6 +28,14 @@ TensorLike: TypeAlias = Tensor | ArrayLike  # an operand of Tensor's arithmetic
 DTypeLike: TypeAlias = DType | str | type | np.dtype[Any]
 DeviceLike: TypeAlias = BackendDevice | str
 PathLike: TypeAlias = str | os.PathLike[str]
+
+
+class Placed(TypedDict, total=False):
+    """Where a layer's parameters are made, and in which dtype."""
+
+    device: DeviceLike | None
+    dtype: DTypeLike
+
 
 Axes: TypeAlias = int | Sequence[int] | None
 Sizes: TypeAlias = int | Sequence[int]  # one for all axes, or one for each

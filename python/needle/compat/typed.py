@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..autograd import Tensor
 from ..init.basic import tensor, zeros
 
@@ -14,7 +16,7 @@ class TypedTensor:
     def __init__(self, dtype: str):
         self.dtype = dtype
 
-    def __call__(self, *data: object) -> Tensor:
+    def __call__(self, *data: Any) -> Tensor:
         if not data or all(isinstance(size, int) for size in data):
             return zeros(*data or (0,), dtype=self.dtype)
         (values,) = data

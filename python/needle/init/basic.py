@@ -7,7 +7,7 @@ Sizes are given one by one, `zeros(2, 3)`, or as a tuple, `zeros((2, 3))`, which
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -36,7 +36,9 @@ __all__ = [
 Device = BackendDevice | str | None
 
 
-def _shape(sizes: tuple[Any, ...], op: str, size: Sizes | None = None, numpy: Any = ()) -> Shape:
+def _shape(
+    sizes: tuple[Sizes, ...], op: str, size: Sizes | None = None, numpy: Creation | None = None
+) -> Shape:
     """(2, 3), ((2, 3),) and size=(2, 3) -> (2, 3); NumPy's keywords must ask for nothing."""
     if numpy:
         numpy_options(op, numpy, order="C")
@@ -95,7 +97,7 @@ def constant(
 
 
 def ones(
-    *shape: Any,
+    *shape: Sizes,
     size: Sizes | None = None,
     device: Device = None,
     dtype: DTypeLike = "float32",
@@ -108,7 +110,7 @@ def ones(
 
 
 def zeros(
-    *shape: Any,
+    *shape: Sizes,
     size: Sizes | None = None,
     device: Device = None,
     dtype: DTypeLike = "float32",
@@ -133,17 +135,26 @@ def empty(
     return Tensor.make_const(data, requires_grad)
 
 
+class Drawn(TypedDict, total=False):
+    """Options of random tensors."""
+
+    device: Device
+    dtype: DTypeLike
+    requires_grad: bool
+    generator: random.RandomSource | None
+
+
 class Like(TypedDict, total=False):
     """What may differ from the tensor that a new one is like. The others have NumPy's defaults."""
 
-    shape: Any
+    shape: Sizes | None
     device: Device
     requires_grad: bool
     order: Literal["K"]
     subok: Literal[True]
 
 
-def _like(op: str, a: Tensor, dtype: DTypeLike, options: Any) -> dict[str, Any]:
+def _like(op: str, a: Tensor, dtype: DTypeLike | None, options: Like) -> dict[str, Any]:
     """The size, dtype and device of a, where no others are given."""
     given = numpy_options(op, options, "shape", "device", "requires_grad") if options else {}
     shape, device = given.pop("shape", None), given.pop("device", None)
@@ -151,23 +162,25 @@ def _like(op: str, a: Tensor, dtype: DTypeLike, options: Any) -> dict[str, Any]:
     return {"size": size, "dtype": dtype or a.dtype, "device": device or a.device, **given}
 
 
-def full_like(a: Tensor, fill_value: Scalar, dtype: Any = None, **options: Unpack[Like]) -> Tensor:
+def full_like(
+    a: Tensor, fill_value: Scalar, dtype: DTypeLike | None = None, **options: Unpack[Like]
+) -> Tensor:
     """fill_value in the shape, dtype and device of a, or others."""
     made = _like("full_like", a, dtype, options)
     return full(made.pop("size"), fill_value, **made)
 
 
-def ones_like(a: Tensor, dtype: Any = None, **options: Unpack[Like]) -> Tensor:
+def ones_like(a: Tensor, dtype: DTypeLike | None = None, **options: Unpack[Like]) -> Tensor:
     """Ones in the shape, dtype and device of a, or others."""
     return ones(**_like("ones_like", a, dtype, options))
 
 
-def zeros_like(a: Tensor, dtype: Any = None, **options: Unpack[Like]) -> Tensor:
+def zeros_like(a: Tensor, dtype: DTypeLike | None = None, **options: Unpack[Like]) -> Tensor:
     """Zeros in the shape, dtype and device of a, or others."""
     return zeros(**_like("zeros_like", a, dtype, options))
 
 
-def empty_like(a: Tensor, dtype: Any = None, **options: Unpack[Like]) -> Tensor:
+def empty_like(a: Tensor, dtype: DTypeLike | None = None, **options: Unpack[Like]) -> Tensor:
     """Memory in the shape, dtype and device of a, or others, whose elements are not set."""
     return empty(**_like("empty_like", a, dtype, options))
 
@@ -250,7 +263,7 @@ def eye(
 
 def one_hot(
     n: int,
-    i: object,
+    i: TensorLike,
     device: Device = None,
     dtype: DTypeLike = "float32",
     requires_grad: bool = False,
@@ -279,12 +292,12 @@ def _source(generator: random.RandomSource | None) -> random.RandomSource:
 
 
 def rand(
-    *shape: Any,
-    size: Any = None,
+    *shape: Sizes,
+    size: Sizes | None = None,
     low: float = 0.0,
     high: float = 1.0,
     device: Device = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     requires_grad: bool = False,
     generator: random.RandomSource | None = None,
 ) -> Tensor:
@@ -295,12 +308,12 @@ def rand(
 
 
 def randn(
-    *shape: object,
+    *shape: Sizes,
     size: Sizes | None = None,
     mean: float = 0.0,
     std: float = 1.0,
     device: Device = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
     requires_grad: bool = False,
     generator: random.RandomSource | None = None,
 ) -> Tensor:
@@ -326,12 +339,12 @@ def randb(
 
 def randint(
     low: int,
-    high: Any = None,
-    shape: Any = None,
+    high: int | Sizes | None = None,
+    shape: Sizes | None = None,
     *,
-    size: Any = None,
+    size: Sizes | None = None,
     device: Device = None,
-    dtype: Any = "int64",
+    dtype: DTypeLike = "int64",
     requires_grad: bool = False,
     generator: random.RandomSource | None = None,
 ) -> Tensor:
@@ -339,11 +352,11 @@ def randint(
     given = [x for x in (low, high, shape, size) if x is not None]
     if not 2 <= len(given) <= 3:
         raise TypeError(f"[randint] expected (high, shape) or (low, high, shape), got {given}.")
-    low, high, shape = given if len(given) == 3 else (0, *given)
-    low, high = (whole_number("randint", "a bound", bound) for bound in (low, high))
+    first, last, sides = given if len(given) == 3 else (0, *given)
+    low, high = (whole_number("randint", "a bound", cast(int, n)) for n in (first, last))
     if low >= high:
         raise ValueError(f"[randint] expected low < high, got {low} and {high}.")
-    sizes = _shape((shape,), "randint")
+    sizes = _shape((sides,), "randint")
     kind = dtype_of(dtype)
     if not kind.is_floating and kind != "bool":
         F.check_fits("randint", kind, low)
@@ -360,23 +373,28 @@ def randperm(
     return Tensor.make_const(_source(generator).permutation(count, _device(device)), False)
 
 
-def rand_like(a: Tensor, **options: Any) -> Tensor:
+def rand_like(a: Tensor, **options: Unpack[Drawn]) -> Tensor:
     """`rand` in the shape, dtype and device of a."""
     x = check_tensor("rand_like", a)
-    return rand(*x.shape, **{"dtype": x.dtype, "device": x.device, **options})
+    given: Drawn = {"dtype": x.dtype, "device": x.device, **options}
+    return rand(*x.shape, **given)
 
 
-def randn_like(a: Tensor, **options: Any) -> Tensor:
+def randn_like(a: Tensor, **options: Unpack[Drawn]) -> Tensor:
     """`randn` in the shape, dtype and device of a."""
     x = check_tensor("randn_like", a)
-    return randn(*x.shape, **{"dtype": x.dtype, "device": x.device, **options})
+    given: Drawn = {"dtype": x.dtype, "device": x.device, **options}
+    return randn(*x.shape, **given)
 
 
 # Around existing data ---------------------------------------------------------------------------
 
 
 def tensor(
-    data: object, dtype: DTypeLike | None = None, device: Device = None, requires_grad: bool = False
+    data: TensorLike,
+    dtype: DTypeLike | None = None,
+    device: Device = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A copy of data as a tensor. Arrays keep their dtype; Python floats become float32.
 
@@ -425,7 +443,7 @@ def from_dlpack(
 ) -> Tensor:
     """A tensor that shares the memory of another library's array; with copy=True or on another
     device a copy, which is an error if copy is False."""
-    data = exchange.from_dlpack(source)
+    data = cast(NDArray, exchange.from_dlpack(source))
     moved = _moved(data, device)
     is_copy = copy is not None and flag("from_dlpack", "copy", copy)
     if moved is data:
@@ -453,7 +471,7 @@ def _from_host(values: NumpyArray, kind: DType, device: Device, requires_grad: b
     return Tensor.make_const(copy_from_numpy(values, kind, _device(device)), requires_grad)
 
 
-def _moved(data: TensorLike, device: Device) -> Any:
+def _moved(data: NDArray, device: Device) -> NDArray:
     if device is None or not isinstance(data, NDArray):
         return data
     return data.to(device_named(device))

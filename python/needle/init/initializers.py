@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Unpack
 
 from ..autograd import Tensor
-from .basic import rand, randn
+from .basic import Drawn, rand, randn
 
 __all__ = ["xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"]
 
 
-def xavier_uniform(fan_in: int, fan_out: int, gain: float = 1.0, **options: Any) -> Tensor:
+def xavier_uniform(
+    fan_in: int, fan_out: int, gain: float = 1.0, **options: Unpack[Drawn]
+) -> Tensor:
     """U(-a, a) with a = gain √(6 / (fan_in + fan_out)), of shape (fan_in, fan_out)."""
     bound = gain * math.sqrt(6.0 / (fan_in + fan_out))
     return rand(fan_in, fan_out, low=-bound, high=bound, **options)
 
 
-def xavier_normal(fan_in: int, fan_out: int, gain: float = 1.0, **options: Any) -> Tensor:
+def xavier_normal(fan_in: int, fan_out: int, gain: float = 1.0, **options: Unpack[Drawn]) -> Tensor:
     """N(0, s²) with s = gain √(2 / (fan_in + fan_out)), of shape (fan_in, fan_out)."""
     std = gain * math.sqrt(2.0 / (fan_in + fan_out))
     return randn(fan_in, fan_out, mean=0.0, std=std, **options)
 
 
 def kaiming_uniform(
-    fan_in: int, fan_out: int, shape: Any = None, nonlinearity: str = "relu", **options: Any
+    fan_in: int,
+    fan_out: int,
+    shape: Sequence[int] | None = None,
+    nonlinearity: str = "relu",
+    **options: Unpack[Drawn],
 ) -> Tensor:
     """U(-a, a) with a = √2 √(3 / fan_in), of shape (fan_in, fan_out) unless one is given."""
     _check_nonlinearity("kaiming_uniform", nonlinearity)
@@ -34,7 +41,11 @@ def kaiming_uniform(
 
 
 def kaiming_normal(
-    fan_in: int, fan_out: int, shape: Any = None, nonlinearity: str = "relu", **options: Any
+    fan_in: int,
+    fan_out: int,
+    shape: Sequence[int] | None = None,
+    nonlinearity: str = "relu",
+    **options: Unpack[Drawn],
 ) -> Tensor:
     """N(0, s²) with s = √2 / √fan_in, of shape (fan_in, fan_out) unless one is given."""
     _check_nonlinearity("kaiming_normal", nonlinearity)

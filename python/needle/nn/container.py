@@ -45,7 +45,7 @@ class _Container(Module):
         items: Modules = getattr(self, self.held)
         return dict(zip(items.names, items, strict=True))
 
-    def _hold(self, named: Mapping[str, Any]) -> None:
+    def _hold(self, named: Mapping[str, object]) -> None:
         values = [self._checked(name, value) for name, value in named.items()]
         super().__setattr__(self.held, Modules(values, named))
 
@@ -117,12 +117,12 @@ class _Listed(_Container):
         made._hold(named)
         return made
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return self._part(dict([*self._named().items()][index]))
         return getattr(self, self.held)[operator.index(index)]
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int | slice, value: Any) -> None:
         names = [*self._named()]
         if isinstance(index, slice):
             values = [*self]
@@ -134,7 +134,7 @@ class _Listed(_Container):
         else:
             self._hold({**self._named(), names[operator.index(index)]: value})
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: int | slice) -> None:
         values = [*self]
         del values[index]
         self._hold_all(values)  # PyTorch's rule: those that are left are numbered anew
@@ -175,7 +175,7 @@ class _Listed(_Container):
             self.append(value)
         return self
 
-    def pop(self, index: Any = -1) -> Any:
+    def pop(self, index: int | slice = -1) -> Any:
         """Take one away, or those of a slice; those that are left are numbered anew."""
         taken = self[index]
         del self[index]
@@ -203,13 +203,12 @@ class Sequential(_Listed):
         for name, module in (modules[0] if named else dict(enumerate(modules))).items():
             self.add_module(str(name), module)
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _checked(self, name: str, value: object) -> Any:
         if isinstance(value, type) or not callable(value):
-            kind = type(value).__name__
-            raise TypeError(
-                "[Sequential] expected modules or functions, got "
-                + (f"the class {value.__name__}; make one of it." if kind == "type" else f"{kind}.")
-            )
+            got = type(value).__name__
+            if isinstance(value, type):
+                got = f"the class {value.__name__}; make one of it"
+            raise TypeError(f"[Sequential] expected modules or functions, got {got}.")
         return value
 
     def forward(self, x: object) -> Any:
@@ -265,7 +264,7 @@ class ParameterList(ModuleList):
 
     holds = Parameter
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _checked(self, name: str, value: object) -> Any:
         return _parameter(value)
 
 
@@ -274,11 +273,11 @@ class ParameterDict(ModuleDict):
 
     holds = Parameter
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _checked(self, name: str, value: object) -> Any:
         return _parameter(value)
 
 
-def _parameter(value: object) -> Any:
+def _parameter(value: object) -> object:
     return Parameter(value) if type(value) is Tensor else value
 
 

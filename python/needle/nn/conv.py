@@ -13,7 +13,7 @@ from . import functional as F
 from .module import KERNEL_IN_OUT, OUT_IN, Module, Parameter, layouts
 
 if TYPE_CHECKING:
-    from ..types import BackendDevice, Padding, Sizes
+    from ..types import DeviceLike, DTypeLike, Padding, Placed, Sizes
 
 __all__ = [
     "Conv", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
@@ -34,19 +34,19 @@ class Conv(Module):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
         bias: bool = True,
-        device: object = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
-        k = kernel_size[0] if isinstance(kernel_size, tuple) else kernel_size
+        k: Any = kernel_size[0] if isinstance(kernel_size, tuple) else kernel_size
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = k
         self.stride = stride[0] if isinstance(stride, tuple) else stride
         fan_in = in_channels * k * k
-        options = {"device": device, "dtype": dtype}
+        options: Placed = {"device": device, "dtype": dtype}
         shape = (k, k, in_channels, out_channels)
         self.weight = Parameter(
             init.kaiming_uniform(fan_in, out_channels * k * k, shape=shape, **options)
@@ -92,8 +92,8 @@ class _ConvNd(Module):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: object = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         name, rank = type(self).__name__, self.rank
         if groups < 1 or in_channels % groups or out_channels % groups:
@@ -125,15 +125,19 @@ class _ConvNd(Module):
         shape = (channels[0], channels[1] // groups, *self.kernel_size)
         self._draw(shape, bias, device, dtype)
 
-    def _draw(self, shape: tuple[int, ...], bias: bool, device: object, dtype: Any) -> None:
+    def _draw(
+        self, shape: tuple[int, ...], bias: bool, device: DeviceLike | None, dtype: DTypeLike
+    ) -> None:
         fan_in = math.prod(shape[1:])
         bound = 1 / math.sqrt(fan_in) if fan_in else 0
-        options = {"low": -bound, "high": bound, "device": device, "dtype": dtype}
-        weight = init.rand(*shape, **options)
+        options: Placed = {"device": device, "dtype": dtype}
+        weight = init.rand(*shape, low=-bound, high=bound, **options)
         rank = len(self.kernel_size)  # in memory (K..., C, O), as convolutions use it
         inside = weight.permute((*range(2, 2 + rank), 1, 0)).clone()
         self.weight = Parameter(inside.permute((rank + 1, rank, *range(rank))))
-        self.bias = Parameter(init.rand(self.out_channels, **options)) if bias else None
+        self.bias = None
+        if bias:
+            self.bias = Parameter(init.rand(self.out_channels, low=-bound, high=bound, **options))
 
     def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
@@ -144,7 +148,7 @@ class _ConvNd(Module):
         text += "" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode}"
         return text if self.bias is not None else text + ", bias=False"
 
-    def _defaults(self) -> dict[str, Any]:
+    def _defaults(self) -> dict[str, Sizes]:
         """What the repr leaves out."""
         return {"padding": (0,) * self.rank, "dilation": (1,) * self.rank, "groups": 1}
 
@@ -192,8 +196,8 @@ class _ConvTranspose(_ConvNd):
         bias: bool = True,
         dilation: Sizes = 1,
         padding_mode: str = "zeros",
-        device: BackendDevice | None = None,
-        dtype: object = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         name = type(self).__name__
         if isinstance(padding, str):
@@ -210,7 +214,7 @@ class _ConvTranspose(_ConvNd):
         options = (self.stride, self.padding, extra, self.groups, self.dilation)
         return convolve(x, self.weight, self.bias, *options)
 
-    def _defaults(self) -> dict[str, Any]:
+    def _defaults(self) -> dict[str, Sizes]:
         return {**super()._defaults(), "output_padding": (0,) * self.rank}
 
     def _extra(self, x: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .. import init
 from ..autograd import Tensor
 from . import functional as F
 from .functional.linear import check_padding
 from .module import OUT_IN, Module, Parameter, layouts
+
+if TYPE_CHECKING:
+    from ..types import DeviceLike, DTypeLike
 
 __all__ = ["Embedding"]
 
@@ -24,8 +27,8 @@ class Embedding(Module):
         self,
         num_embeddings: int,
         embedding_dim: int,
-        device: Any = None,
-        dtype: object = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
         *,
         padding_idx: int | None = None,
     ):

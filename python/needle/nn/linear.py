@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .. import init
 from ..autograd import Tensor
 from .module import IN_OUT, ROW, Module, Parameter, layouts
+
+if TYPE_CHECKING:
+    from ..types import DeviceLike, DTypeLike, Placed
 
 __all__ = ["Identity", "Linear", "Flatten", "Unflatten"]
 
@@ -28,12 +31,12 @@ class Linear(Module):
         in_features: int,
         out_features: int,
         bias: bool = True,
-        device: object = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         self.in_features = in_features
         self.out_features = out_features
-        options = {"device": device, "dtype": dtype}
+        options: Placed = {"device": device, "dtype": dtype}
         self.weight = Parameter(init.kaiming_uniform(in_features, out_features, **options))
         self.bias = None
         if bias:

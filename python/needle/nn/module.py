@@ -10,7 +10,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from .state import (
     give_data,
     is_torch,
 )
+
+if TYPE_CHECKING:
+    from ..types import DeviceLike, DTypeLike
 
 __all__ = ["Parameter", "Module"]
 
@@ -206,7 +209,7 @@ class Module(Noted):
         return {entry.name: entry.there(entry.tensor.detach()).clone() for entry in found}
 
     def load_state_dict(
-        self, state: Mapping[str, Any], strict: bool = True, layout: str | None = None
+        self, state: Mapping[str, object], strict: bool = True, layout: str | None = None
     ) -> LoadReport:
         """Copy tensors in by name, and report what did not match; strict makes that an error.
 
@@ -298,11 +301,11 @@ class Module(Noted):
 
     def to(
         self: M,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike | DTypeLike | None = None,
+        dtype: DTypeLike | None = None,
         non_blocking: bool = False,
         *,
-        memory_format: Any = None,
+        memory_format: object = None,
     ) -> M:
         """Move and cast in place: parameters stay the same objects; integers keep their dtype.
 
@@ -312,7 +315,7 @@ class Module(Noted):
         if dtype is not None and not dtype_of(dtype).is_floating:
             raise TypeError(f"[{type(self).__name__}] weights stay floats, got {dtype}.")
         if device is not None:
-            device = device_named(device)
+            device = device_named(device)  # type: ignore[arg-type]
         for _, tensor in self._named_tensors():
             keep = dtype is None or not dtype_of(tensor.dtype).is_floating
             target = tensor.dtype if keep else dtype
@@ -436,7 +439,9 @@ def _hint(module: Module, state: Mapping[str, object], layout: str) -> str:
     return f"\nThe state has the other layout: give layout={other!r}." if fits else ""
 
 
-def _call_with_hooks(module: Module, hooks: Hooks, args: tuple[Any, ...], kwargs: Any) -> Any:
+def _call_with_hooks(
+    module: Module, hooks: Hooks, args: tuple[object, ...], kwargs: dict[str, object]
+) -> Any:
     for (when, _), hook in hooks.items():
         if when == "before":
             replaced = hook(module, args)

@@ -6,7 +6,7 @@ N = batch, C = channels (or features). Constructors draw no random numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from .. import init
 from ..autograd import Tensor
@@ -15,7 +15,7 @@ from .functional.norm import values_per_channel
 from .module import Module, Parameter
 
 if TYPE_CHECKING:
-    from ..types import BackendDevice, DeviceLike, DTypeLike
+    from ..types import DeviceLike, DTypeLike, Placed
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d",
@@ -24,9 +24,9 @@ __all__ = [
 
 
 def _ones_and_zeros(
-    shape: Sequence[int], weight: bool, bias: bool, device: object, dtype: Any
+    shape: Sequence[int], weight: bool, bias: bool, device: DeviceLike | None, dtype: DTypeLike
 ) -> tuple[Parameter | None, Parameter | None]:
-    options = {"device": device, "dtype": dtype}
+    options: Placed = {"device": device, "dtype": dtype}
     return (
         Parameter(init.ones(*shape, **options)) if weight else None,
         Parameter(init.zeros(*shape, **options)) if bias else None,
@@ -46,7 +46,7 @@ class _ChannelNorm(Module):
         momentum: float | None,
         affine: bool,
         track_running_stats: bool,
-        device: BackendDevice,
+        device: DeviceLike | None,
         dtype: DTypeLike,
     ):
         self.dim = dim
@@ -94,8 +94,8 @@ class BatchNorm1d(_ChannelNorm):
         dim: int | None = None,
         eps: float = 1e-5,
         momentum: float | None = 0.1,
-        device: Any = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
         *,
         affine: bool = True,
         track_running_stats: bool = True,
@@ -162,8 +162,8 @@ class InstanceNorm1d(_ChannelNorm):
         momentum: float | None = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
 
@@ -204,8 +204,8 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device: BackendDevice | None = None,
-        dtype: object = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(
@@ -233,8 +233,8 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: BackendDevice | None = None,
-        dtype: object = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
         self.normalized_shape = tuple(shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import ops
@@ -200,7 +201,7 @@ class Upsample(_Pool):
     def __init__(
         self,
         size: Sizes | None = None,
-        scale_factor: object = None,
+        scale_factor: float | Sequence[float] | None = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,

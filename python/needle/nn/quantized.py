@@ -106,7 +106,7 @@ def _in_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 def quantize(
     model: Module,
-    dtype: Any = "int8",
+    dtype: DTypeLike = "int8",
     only: Callable[[str, Linear], bool] | None = None,
 ) -> Module:
     """Replace the Linear layers below a model, in place, by QuantizedLinear ones; returns the model

@@ -13,6 +13,7 @@ from ..ndarray import functions as F
 
 if TYPE_CHECKING:
     from ..ndarray.array import NDArray
+    from ..types import DTypeLike, Shape
 
 __all__ = ["LoadReport"]
 
@@ -108,7 +109,7 @@ def compare(own: dict[str, StateEntry], state: Mapping[str, object]) -> LoadRepo
     )
 
 
-def _difference(shape: tuple[int, ...], dtype: object, given: Any) -> tuple[Any, Any] | None:
+def _difference(shape: Shape, dtype: object, given: Any) -> tuple[object, object] | None:
     """Expected and given shapes, or dtypes, if the given tensor cannot take the place."""
     if tuple(given.shape) != shape:
         return shape, tuple(given.shape)
@@ -123,7 +124,7 @@ def is_torch(value: object) -> bool:
     return type(value).__module__.partition(".")[0] == "torch"
 
 
-def as_tensor(value: Any, dtype: object) -> Tensor:
+def as_tensor(value: Any, dtype: DTypeLike) -> Tensor:
     """An array, or a tensor of either library."""
     if isinstance(value, Tensor):
         return value.detach()
@@ -132,14 +133,14 @@ def as_tensor(value: Any, dtype: object) -> Tensor:
     return Tensor(value, dtype=dtype, requires_grad=False)
 
 
-def copied_like(data: Any, former: Any) -> NDArray:
+def copied_like(data: NDArray, former: NDArray) -> NDArray:
     """A copy of data in the memory order of the former data."""
     copy = F.full_like(former, 0, shape=data.shape)
     F.assign(copy, data)
     return copy
 
 
-def give_data(tensor: Tensor, data: object) -> None:
+def give_data(tensor: Tensor, data: NDArray) -> None:
     """Replace a tensor's data by data of any dtype and device. Gradients of what was computed from
     the former data are refused."""
     if data is not tensor.cached_data:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .. import init
 from ..autograd import Observer, Op, Tensor, TensorTuple, Value
@@ -16,6 +16,9 @@ from ..ops import MatMul, TupleGetItem
 from ..ops.network.attention import Attention
 from ..ops.network.conv import Conv, ConvByData
 from .module import Module, Parameter
+
+if TYPE_CHECKING:
+    from ..types import DeviceLike, DTypeLike
 
 __all__ = ["Summary"]
 
@@ -186,7 +189,11 @@ def _tensors(output: object) -> Iterator[Tensor]:
 
 
 def summary(
-    model: Module, input_shape: Any, *, dtype: Any = "float32", device: Any = None
+    model: Module,
+    input_shape: Sequence[int] | list[Sequence[int] | Tensor],
+    *,
+    dtype: DTypeLike = "float32",
+    device: DeviceLike | None = None,
 ) -> Summary:
     """Run a model once on zeros (in eval mode, without gradients) and list what it is made of.
 

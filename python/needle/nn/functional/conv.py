@@ -265,7 +265,8 @@ def fold(
 
 
 def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    input: Tensor, size: Sizes | None = None,
+    scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Space at another size; modes nearest, nearest-exact, area, linear, bilinear, trilinear."""

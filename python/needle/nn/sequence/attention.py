@@ -6,7 +6,7 @@ B = batch, T = time, E = embedding size, H = heads, D = size of a head.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..module import Module
 from ..norm import LayerNorm1d
 
 if TYPE_CHECKING:
-    from ...types import DeviceLike, DTypeLike
+    from ...types import DeviceLike, DTypeLike, Placed
 
 __all__ = ["MultiHeadAttention", "AttentionLayer", "TransformerLayer", "Transformer"]
 
@@ -35,7 +35,7 @@ class MultiHeadAttention(Module):
         *,
         dropout: float = 0.0,
         causal: bool = False,
-        device: object = None,
+        device: DeviceLike | None = None,
         dtype: DTypeLike = "float32",
     ):
         self.device = device
@@ -84,13 +84,13 @@ class AttentionLayer(Module):
         out_features: int | None = None,
         dropout: float = 0.0,
         causal: bool = True,
-        device: object = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         k_features = q_features if k_features is None else k_features
         v_features = q_features if v_features is None else v_features
         out_features = q_features if out_features is None else out_features
-        options = {"device": device, "dtype": dtype}
+        options: Placed = {"device": device, "dtype": dtype}
         inner = num_head * dim_head
         self.num_head = num_head
         self.dim_head = dim_head
@@ -137,10 +137,10 @@ class TransformerLayer(Module):
         *,
         dropout: float = 0.0,
         causal: bool = True,
-        device: object = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
-        options = {"device": device, "dtype": dtype}
+        options: Placed = {"device": device, "dtype": dtype}
         self.attention = AttentionLayer(
             q_features, num_head, dim_head, dropout=dropout, causal=causal, **options
         )
@@ -194,12 +194,12 @@ class Transformer(Module):
         dim_head: int = 32,
         dropout: float = 0.0,
         causal: bool = True,
-        device: object = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
         batch_first: bool = False,
         sequence_len: int = 2048,
     ):
-        options = {"device": device, "dtype": dtype}
+        options: Placed = {"device": device, "dtype": dtype}
         self.batch_first = batch_first
         self.positions = Embedding(sequence_len, embedding_size, **options)
         self.layers = [

@@ -8,7 +8,7 @@ cell's weights are used as they are at each call: plain tensors may replace them
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ... import init
 from ...autograd import Tensor
@@ -19,7 +19,7 @@ from .. import functional as F
 from ..module import IN_OUT, Module, Parameter, layouts
 
 if TYPE_CHECKING:
-    from ...types import BackendDevice, DeviceLike, DTypeLike
+    from ...types import DeviceLike, DTypeLike
 
 __all__ = ["RNNCell", "LSTMCell", "GRUCell", "RNN", "LSTM", "GRU"]
 
@@ -181,8 +181,8 @@ class _Recurrent(Module):
         hidden_size: int,
         num_layers: int = 1,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
         *,
         batch_first: bool = False,
         dropout: float = 0.0,
@@ -212,7 +212,7 @@ class _Recurrent(Module):
         setattr(self, self.cells_name, cells)
 
     def make_cell(
-        self, inputs: int, size: int, bias: bool, device: DeviceLike, dtype: DTypeLike
+        self, inputs: int, size: int, bias: bool, device: DeviceLike | None, dtype: DTypeLike
     ) -> _Cell:
         """A cell of this network."""
         return self.cell(inputs, size, bias, device, dtype)
@@ -282,8 +282,8 @@ class RNN(_Recurrent):
         num_layers: int = 1,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: BackendDevice | None = None,
-        dtype: object = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
         *,
         batch_first: bool = False,
         dropout: float = 0.0,
@@ -296,7 +296,7 @@ class RNN(_Recurrent):
         )  # fmt: skip
 
     def make_cell(
-        self, inputs: int, size: int, bias: bool, device: DeviceLike, dtype: DTypeLike
+        self, inputs: int, size: int, bias: bool, device: DeviceLike | None, dtype: DTypeLike
     ) -> _Cell:
         return RNNCell(inputs, size, bias, self.nonlinearity, device, dtype)
 

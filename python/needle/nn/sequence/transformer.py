@@ -10,7 +10,7 @@ import copy
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from ..functional.attention import attend, check_mask
 from ..linear import Linear
 from ..module import DEEP_ROW, IN_OUT, Module, Parameter, layouts
 from ..norm import LayerNorm
+
+if TYPE_CHECKING:
+    from ...types import DeviceLike, DTypeLike, Placed
 
 __all__ = [
     "MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer",
@@ -56,15 +59,15 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: object = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(
                 "[MultiheadAttention] expected embed_dim to divide into num_heads, got "
                 f"{embed_dim} and {num_heads}."
             )
-        options = {"device": device, "dtype": dtype}
+        options: Placed = {"device": device, "dtype": dtype}
         self.embed_dim = embed_dim
         self.num_heads = num_heads
         self.dropout = dropout
@@ -247,7 +250,7 @@ class _TransformerBlock(Module):
         dropout: float,
         activation: Activation,
         bias: bool,
-        options: dict[str, Any],
+        options: Placed,
     ) -> None:
         self.linear1 = Linear(d_model, dim_feedforward, bias, **options)
         self.dropout = Dropout(dropout)
@@ -279,10 +282,10 @@ class TransformerEncoderLayer(_TransformerBlock):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: object = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
-        options = {"device": device, "dtype": dtype}
+        options: Placed = {"device": device, "dtype": dtype}
         self.norm_first = norm_first
         self.self_attn = MultiheadAttention(
             d_model, nhead, dropout, bias, batch_first=batch_first, **options
@@ -326,10 +329,10 @@ class TransformerDecoderLayer(_TransformerBlock):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: object = None,
-        dtype: Any = "float32",
+        device: DeviceLike | None = None,
+        dtype: DTypeLike = "float32",
     ):
-        options = {"device": device, "dtype": dtype}
+        options: Placed = {"device": device, "dtype": dtype}
         self.norm_first = norm_first
         self.self_attn, self.multihead_attn = (
             MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **options)

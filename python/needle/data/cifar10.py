@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .dataset import Images
 from .files import check_labels, existing
+
+if TYPE_CHECKING:
+    from ..types import PathLike
+    from .dataset import Array, Positions, Transform
 
 __all__ = ["CIFAR10Dataset"]
 
@@ -29,13 +34,13 @@ _ALLOWED = {
 class _ArraysOnly(pickle.Unpickler):
     """Reads dictionaries, lists and NumPy arrays, and refuses every other object."""
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         if (module, name) not in _ALLOWED:
             raise ValueError(f"[data] the file wants to construct {module}.{name}: refused.")
         return super().find_class(module, name)
 
 
-def read_batch(path: Path) -> tuple[Any, Any]:
+def read_batch(path: Path) -> tuple[Array, Array]:
     """(n, 3072) uint8 pixels and (n,) labels of one file."""
     contents = existing(path, "cifar10").read_bytes()
     try:
@@ -62,7 +67,13 @@ class CIFAR10Dataset(Images):
 
     Transforms see (32, 32, 3)."""
 
-    def __init__(self, base_folder: Any, train: bool, p: float = 0.5, transforms: Any = None):
+    def __init__(
+        self,
+        base_folder: PathLike,
+        train: bool,
+        p: float = 0.5,
+        transforms: Sequence[Transform] | None = None,
+    ):
         super().__init__(transforms)
         self.p = p
         names = [f"data_batch_{i}" for i in range(1, 6)] if train else ["test_batch"]
@@ -74,8 +85,8 @@ class CIFAR10Dataset(Images):
     def __len__(self) -> int:
         return len(self.y)
 
-    def transformed(self, image: Any) -> Any:
+    def transformed(self, image: Array) -> Array:
         return self.apply_transforms(image.transpose(1, 2, 0)).transpose(2, 0, 1)
 
-    def fetch(self, indices: Any) -> tuple[Any, Any]:
+    def fetch(self, indices: Positions) -> tuple[Array, Array]:
         return self.X[indices], self.y[indices]

@@ -5,21 +5,30 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..ndarray.random import RandomSource
+from .files import Array
 
 if TYPE_CHECKING:
-    from ..types import Index
+    pass
 
 __all__ = [
     "Dataset", "IterableDataset", "NDArrayDataset", "TensorDataset", "Subset", "ConcatDataset",
     "random_split", "collate",
 ]  # fmt: skip
 
+Positions = int | slice | Sequence[int] | Array
 Transform = Callable[[Any], Any]
+
+
+class Rows(Protocol):
+    """What has a length and items: a dataset, an array, a list."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: Any, /) -> Any: ...
 
 
 class Dataset:
@@ -40,7 +49,7 @@ class Dataset:
     def __len__(self) -> int:
         raise TypeError(f"[{type(self).__name__}] define __len__(self).")
 
-    def apply_transforms(self, x: Any) -> Any:
+    def apply_transforms(self, x: Array) -> Array:
         """The transforms, one after the other."""
         for transform in self.transforms or ():
             x = transform(x)
@@ -56,7 +65,7 @@ class Dataset:
                 return False
         return False
 
-    def fetch(self, indices: np.ndarray[Any, Any]) -> Any:
+    def fetch(self, indices: Array) -> Any:
         """What a batch needs from memory or disk; nothing random."""
         return indices
 
@@ -68,25 +77,25 @@ class Dataset:
 class ArrayBacked(Dataset):
     """Items are rows of arrays: slices and index arrays give whole batches at once."""
 
-    def fetch(self, indices: Index) -> Any:
+    def fetch(self, indices: Positions) -> Any:
         """The rows, untransformed."""
         raise TypeError(f"[{type(self).__name__}] define fetch(self, indices).")
 
     def finish(self, raw: Any) -> Any:
         return raw
 
-    def __getitem__(self, index: Index) -> Any:
+    def __getitem__(self, index: Positions) -> Any:
         return self.finish(self.fetch(index))
 
 
 class Images(ArrayBacked):
     """(images, labels), one or several at once; every image is transformed by itself."""
 
-    def transformed(self, image: Any) -> Any:
+    def transformed(self, image: Array) -> Array:
         """An image after the transforms."""
         return self.apply_transforms(image)
 
-    def finish(self, raw: tuple[Any, Any]) -> tuple[Any, Any]:
+    def finish(self, raw: tuple[Array, Array]) -> tuple[Array, Array]:
         images, labels = raw
         if not self.transforms:
             return images, labels
@@ -105,7 +114,7 @@ class IterableDataset:
 class NDArrayDataset(ArrayBacked):
     """Rows of one or more arrays: item i is (a[i], b[i], ...)."""
 
-    def __init__(self, *arrays: Any):
+    def __init__(self, *arrays: Rows):
         super().__init__()
         if not arrays or any(len(a) != len(arrays[0]) for a in arrays):
             raise ValueError(
@@ -117,7 +126,7 @@ class NDArrayDataset(ArrayBacked):
     def __len__(self) -> int:
         return len(self.arrays[0])
 
-    def fetch(self, indices: Any) -> tuple[Any, ...]:
+    def fetch(self, indices: Positions) -> tuple[object, ...]:
         return tuple(a[indices] for a in self.arrays)
 
 
@@ -127,9 +136,9 @@ TensorDataset = NDArrayDataset  # the name in PyTorch
 class Subset(Dataset):
     """The items of a dataset at some positions, in their order."""
 
-    def __init__(self, dataset: Any, indices: Sequence[int] | np.ndarray[Any, Any]):
+    def __init__(self, dataset: Rows, indices: Sequence[int] | Array):
         super().__init__()
-        self.dataset = dataset
+        self.dataset: Any = dataset
         numbers = np.asarray(indices)
         if numbers.size and numbers.dtype.kind not in "iu":
             raise TypeError(f"[Subset] expected whole numbers, got {numbers.dtype}.")
@@ -146,7 +155,7 @@ class Subset(Dataset):
     def in_two_steps(self) -> bool:
         return isinstance(self.dataset, Dataset) and self.dataset.in_two_steps
 
-    def fetch(self, indices: np.ndarray[Any, Any]) -> Any:
+    def fetch(self, indices: Array) -> object:
         return self.dataset.fetch(self.indices[indices])
 
     def finish(self, raw: Any) -> Any:
@@ -156,7 +165,7 @@ class Subset(Dataset):
 class ConcatDataset(Dataset):
     """The items of several datasets, one dataset after the other."""
 
-    def __init__(self, datasets: Iterable[Any]):
+    def __init__(self, datasets: Iterable[Rows]):
         super().__init__()
         self.datasets = list(datasets)
         self.cumulative_sizes = np.cumsum([len(d) for d in self.datasets]).tolist()
@@ -175,7 +184,7 @@ class ConcatDataset(Dataset):
 
 
 def random_split(
-    dataset: Any, lengths: Sequence[float], generator: RandomSource | None = None
+    dataset: Rows, lengths: Sequence[float], generator: RandomSource | None = None
 ) -> list[Subset]:
     """A dataset cut into parts of random items; lengths are numbers of items, or shares of 1.
 
@@ -195,7 +204,7 @@ def random_split(
     return [Subset(dataset, part) for part in np.split(permutation(n, generator), ends)]
 
 
-def permutation(n: int, generator: RandomSource | None = None) -> np.ndarray[Any, Any]:
+def permutation(n: int, generator: RandomSource | None = None) -> Array:
     """0 .. n-1 in random order: from NumPy's global generator, or from the one given."""
     if generator is None:
         return np.random.permutation(n)

@@ -22,7 +22,8 @@ from .sampler import RandomSampler
 from .workers import Job, Workers, in_order, stopped
 
 if TYPE_CHECKING:
-    from ..backend import BackendDevice
+    from ..types import DeviceLike
+    from .dataset import Rows
 
 __all__ = ["DataLoader"]
 
@@ -54,7 +55,7 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Rows | IterableDataset,
         batch_size: int = 1,
         shuffle: bool = False,
         *,
@@ -64,7 +65,7 @@ class DataLoader:
         collate: Callable[[list[Any]], Any] | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         prefetch: int = 0,
-        device: BackendDevice | None = None,
+        device: DeviceLike | None = None,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
         persistent_workers: bool = False,
@@ -94,7 +95,7 @@ class DataLoader:
         if not isinstance(prefetch, int) or prefetch < 0:
             raise ValueError(f"[DataLoader] expected prefetch >= 0, got {prefetch!r}.")
         _check_workers(num_workers, prefetch_factor, persistent_workers, prefetch)
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.generator = generator
@@ -126,7 +127,7 @@ class DataLoader:
         self._resume = False
         return self._run(self._pass, self._stream if is_stream else self._batches)
 
-    def _run(self, current: Pass, batches: Callable[[Pass], Iterator[object]]) -> Iterator[Any]:
+    def _run(self, current: Pass, batches: Callable[[Pass], Iterator[object]]) -> Iterator[object]:
         for raw in batches(current):
             batch = self._to_tensors(raw)
             current.gave()
@@ -145,11 +146,11 @@ class DataLoader:
         is_sequential = self.sampler is None and not self.shuffle
         return Pass(cut(order, self.batch_size, self.drop_last), is_sequential=is_sequential)
 
-    def _batches(self, current: Pass) -> Iterator[Any]:
+    def _batches(self, current: Pass) -> Iterator[object]:
         dataset, parts = self.dataset, current.draw()
         if self.collate is None and isinstance(dataset, Dataset) and dataset.in_two_steps:
             if not self.num_workers and not self.prefetch:
-                fetched: Iterator[Any] = map(self._fetch, parts)
+                fetched: Iterator[object] = map(self._fetch, parts)
             else:
                 fetched = self._in_background(partial(self._fetch, p) for p in parts)
             return map(self._finish, fetched)
@@ -157,19 +158,19 @@ class DataLoader:
             return map(self._load, parts)
         return self._in_background(partial(self._load, part) for part in parts)
 
-    def _fetch(self, indices: Array, job: Job | None = None) -> Any:
+    def _fetch(self, indices: Array, job: Job | None = None) -> object:
         try:
             return self.dataset.fetch(indices)
         except StopIteration as error:
             raise stopped("the dataset's fetch") from error
 
-    def _finish(self, raw: Any) -> Any:
+    def _finish(self, raw: object) -> object:
         try:
             return self.dataset.finish(raw)
         except StopIteration as error:
             raise stopped("the dataset's finish") from error
 
-    def _load(self, indices: Array, job: Job | None = None) -> Any:
+    def _load(self, indices: Array, job: Job | None = None) -> object:
         """The items one by one, collated; None if the job was cancelled on the way."""
         items = []
         for i in map(int, indices):
@@ -181,13 +182,13 @@ class DataLoader:
                 raise stopped(f"dataset[{i}]") from error
         return self._collated(items)
 
-    def _collated(self, items: list[object]) -> Any:
+    def _collated(self, items: list[object]) -> object:
         try:
             return (self.collate or collate)(items)
         except StopIteration as error:
             raise stopped("the collate function") from error
 
-    def _in_background(self, calls: Iterable[Callable[[Job], object]]) -> Iterator[Any]:
+    def _in_background(self, calls: Iterable[Callable[[Job], object]]) -> Iterator[object]:
         if not self.num_workers:
             return in_order(calls, Workers(1), self.prefetch)
         depth = self.num_workers * self.prefetch_factor
@@ -197,8 +198,8 @@ class DataLoader:
             self._workers = Workers(self.num_workers, self.worker_init_fn)
         return in_order(calls, self._workers, depth, close=False)
 
-    def _stream(self, current: Pass) -> Iterator[Any]:
-        source: Iterator[Any] = islice(self.dataset, current.position * self.batch_size, None)
+    def _stream(self, current: Pass) -> Iterator[object]:
+        source: Iterator[object] = islice(self.dataset, current.position * self.batch_size, None)
         if self.prefetch:
             source = _read_ahead(source, Workers(1), self.prefetch * self.batch_size)
         batches = self._cut(source)
@@ -207,8 +208,8 @@ class DataLoader:
             return _read_ahead(batches, workers, self.num_workers * self.prefetch_factor)
         return batches
 
-    def _cut(self, source: Iterator[object]) -> Iterator[Any]:
-        items: list[Any] = []
+    def _cut(self, source: Iterator[object]) -> Iterator[object]:
+        items: list[object] = []
         for item in source:
             items.append(item)
             if len(items) == self.batch_size:
@@ -217,7 +218,7 @@ class DataLoader:
         if items and not self.drop_last:
             yield self._collated(items)
 
-    def _to_tensors(self, batch: object) -> Any:
+    def _to_tensors(self, batch: object) -> object:
         if isinstance(batch, dict):
             return {key: self._to_tensors(value) for key, value in batch.items()}
         if isinstance(batch, (tuple, list)):
@@ -252,7 +253,7 @@ class DataLoader:
         position = current.position
         return {"order": order, "start": position, "position": position, "epoch": epoch}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Let the next pass continue from a saved position, in the saved order."""
         kinds = {"order": _order, "position": saved.whole, "epoch": _epoch}
         order, position, epoch = saved.entries("DataLoader", state, kinds)
@@ -277,7 +278,7 @@ class DataLoader:
             self.sampler.epoch = epoch
 
 
-def _order(value: object) -> Any:
+def _order(value: object) -> object:
     """a list of whole numbers, or of lists of them"""
     if value is None or value == SEQUENTIAL:
         return value
@@ -292,7 +293,7 @@ def _epoch(value: object) -> int | None:
     return None if value is None else saved.whole(value)
 
 
-def _check_order(order: list[Any], size: int) -> None:
+def _check_order(order: list[int] | list[list[int]], size: int) -> None:
     highest = max(
         (i for part in order for i in (part if isinstance(part, list) else (part,))), default=-1
     )
@@ -303,7 +304,7 @@ def _check_order(order: list[Any], size: int) -> None:
         )
 
 
-def _read_ahead(source: Iterator[object], workers: Workers, depth: int) -> Iterator[Any]:
+def _read_ahead(source: Iterator[object], workers: Workers, depth: int) -> Iterator[object]:
     """The same items, read by a pool of one thread."""
     end = object()
     return takewhile(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from .files import check_labels, read_idx
 
 if TYPE_CHECKING:
     from ..types import PathLike
+    from .dataset import Array, Positions, Transform
 
 __all__ = ["MNISTDataset", "MNIST", "FashionMNIST"]
 
@@ -29,7 +31,12 @@ class MNISTDataset(Images):
 
     source = "mnist"
 
-    def __init__(self, image_filename: Any, label_filename: Any, transforms: Any = None):
+    def __init__(
+        self,
+        image_filename: PathLike,
+        label_filename: PathLike,
+        transforms: Sequence[Transform] | None = None,
+    ):
         super().__init__(transforms)
         pixels = read_idx(image_filename, IMAGES, 3, self.source)
         self.labels = read_idx(label_filename, LABELS, 1, self.source)
@@ -44,14 +51,16 @@ class MNISTDataset(Images):
     def __len__(self) -> int:
         return len(self.labels)
 
-    def fetch(self, indices: Any) -> tuple[Any, Any]:
+    def fetch(self, indices: Positions) -> tuple[Array, Array]:
         return self.images[indices], self.labels[indices]
 
 
 class MNIST(MNISTDataset):
     """The training or test images in a folder."""
 
-    def __init__(self, folder: PathLike, train: bool = True, transforms: object = None):
+    def __init__(
+        self, folder: PathLike, train: bool = True, transforms: Sequence[Transform] | None = None
+    ):
         images, labels = (Path(folder) / name for name in FILES[train])
         super().__init__(images, labels, transforms)
 
@@ -65,6 +74,6 @@ class FashionMNIST(MNIST):
         self,
         folder: PathLike = "/usr/share/datasets/fashion-mnist",
         train: bool = True,
-        transforms: object = None,
+        transforms: Sequence[Transform] | None = None,
     ):
         super().__init__(folder, train, transforms)

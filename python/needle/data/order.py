@@ -33,7 +33,7 @@ def _cut_stream(source: Iterator[int], size: int, drop_last: bool) -> Iterator[A
         yield part
 
 
-def numbers_of(items: Iterable[Any]) -> Array:
+def numbers_of(items: Iterable[int]) -> Array:
     """Numbers that a sampler gave; 1.5 is none."""
     try:
         return np.fromiter(map(operator.index, items), np.int64)

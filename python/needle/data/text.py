@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from .dataset import ArrayBacked
 from .files import existing
 
 if TYPE_CHECKING:
-    from ..types import BackendDevice, Index, PathLike
+    from ..types import DeviceLike, DTypeLike, Index, PathLike, Placed
 
 __all__ = ["Dictionary", "Corpus", "batchify", "get_batch", "TextDataset", "read_text"]
 
@@ -40,12 +41,12 @@ class Dictionary:
 class Corpus:
     """`train` and `test` as lists of word ids; every line ends with <eos>."""
 
-    def __init__(self, base_dir: Any, max_lines: int | None = None):
+    def __init__(self, base_dir: PathLike, max_lines: int | None = None):
         self.dictionary = Dictionary()
         self.train = self.tokenize(Path(base_dir) / "train.txt", max_lines)
         self.test = self.tokenize(Path(base_dir) / "test.txt", max_lines)
 
-    def tokenize(self, path: Any, max_lines: int | None = None) -> list[int]:
+    def tokenize(self, path: PathLike, max_lines: int | None = None) -> list[int]:
         """The ids of a file's words, at most max_lines lines of it."""
         ids = []
         with existing(path, "ptb").open(encoding="utf-8") as lines:
@@ -57,7 +58,10 @@ class Corpus:
 
 
 def batchify(
-    data: Any, batch_size: int, device: BackendDevice | None = None, dtype: Any = "float32"
+    data: Sequence[int] | Array,
+    batch_size: int,
+    device: DeviceLike | None = None,
+    dtype: str = "float32",
 ) -> Array:
     """(n // batch_size, batch_size): column b is the b-th stretch of the stream."""
     steps = len(data) // batch_size
@@ -66,13 +70,17 @@ def batchify(
 
 
 def get_batch(
-    batches: Array, i: int, bptt: int, device: Any = None, dtype: Any = None
+    batches: Array,
+    i: int,
+    bptt: int,
+    device: DeviceLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Rows i to i + m as (m, B), and the rows one later flattened: m = min(bptt, rows left)."""
     m = min(bptt, len(batches) - 1 - i)
-    options = {"device": device, "dtype": dtype or "float32", "requires_grad": False}
-    data = Tensor(batches[i : i + m], **options)
-    target = Tensor(batches[i + 1 : i + 1 + m].reshape(-1), **options)
+    options: Placed = {"device": device, "dtype": dtype or "float32"}
+    data = Tensor(batches[i : i + m], requires_grad=False, **options)
+    target = Tensor(batches[i + 1 : i + 1 + m].reshape(-1), requires_grad=False, **options)
     return data, target
 
 

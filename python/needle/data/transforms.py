@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class Transform:
 class Compose(Transform):
     """Several transforms as one."""
 
-    def __init__(self, *transforms: Any):
+    def __init__(self, *transforms: Callable[[Array], Array]):
         self.transforms = transforms
 
     def __call__(self, x: Array) -> Array:

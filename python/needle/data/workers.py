@@ -47,7 +47,7 @@ class Job:
         """Let `result` raise an error; its traceback still shows where it comes from."""
         self._outcome.put((None, error))
 
-    def result(self) -> Any:
+    def result(self) -> object:
         """What the call gave or raised; ask once."""
         value, error = self._outcome.get()
         if error is None:
@@ -129,7 +129,7 @@ def _end(
 
 def in_order(
     calls: Iterable[Callable[[Job], object]], workers: Workers, depth: int, close: bool = True
-) -> Iterator[Any]:
+) -> Iterator[object]:
     """The results of the calls in their order; at most `depth` are begun ahead of the consumer."""
     rest = iter(calls)
     begun: deque[Job] = deque()

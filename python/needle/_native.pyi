@@ -12,6 +12,7 @@ from .backend.c_function import CFunction
 from .backend.protocol import Operand, Scalar
 from .ndarray.array import NDArray
 from .tile.program import Program, TypedProgram
+from .types import Adjoint, RawData
 
 __version__: str
 
@@ -286,8 +287,8 @@ class NodeBase(BufferExporter):
     cached_data: Any
     requires_grad: bool
     grad: Any
-    _data: Any  # behind cached_data, and behind grad: a tracer reads these
-    _grad: Any
+    _data: RawData  # behind cached_data, and behind grad: a tracer reads these
+    _grad: Adjoint
     _stamp: int
     _replaced: int
     shape: tuple[int, ...]

@@ -20,17 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from . import _native
 
 if TYPE_CHECKING:
-    from .autograd.tensor import Tensor
+    from .autograd.op import Op
     from .backend import BackendDevice
     from .dtype import DType
     from .facts import Facts
     from .ndarray.array import NDArray
+    from .ndarray.index.errors import Words
     from .ndarray.random import RandomSource
+    from .types import Adjoint, Arrays, Backend, RawData, Value
 
 
 class Tracer(Protocol):
@@ -43,25 +45,25 @@ class Tracer(Protocol):
     def meet(self, value: object) -> None:
         """The function has got hold of a Python object."""
 
-    def kernels(self, device: BackendDevice, real: object) -> Any:
+    def kernels(self, device: BackendDevice, real: Backend) -> object:
         """The kernels of a device, which record; `real` are those that compute."""
 
-    def read_data(self, tensor: Tensor) -> Any:
+    def read_data(self, tensor: Value) -> RawData:
         """What `tensor.cached_data` is."""
 
-    def write_data(self, tensor: Tensor, data: object) -> None:
+    def write_data(self, tensor: Value, data: RawData) -> None:
         """`tensor.cached_data = data`"""
 
-    def read_grad(self, tensor: Tensor) -> Any:
+    def read_grad(self, tensor: Value) -> Adjoint:
         """What `tensor.grad` is."""
 
-    def write_grad(self, tensor: Tensor, grad: Tensor) -> None:
+    def write_grad(self, tensor: Value, grad: Adjoint) -> None:
         """`tensor.grad = grad`"""
 
-    def note_made(self, tensor: Tensor) -> None:
+    def note_made(self, tensor: Value) -> None:
         """A node was made."""
 
-    def compute(self, call: tuple[object, ...]) -> Any:
+    def compute(self, call: tuple[Op, *Arrays]) -> NDArray | Arrays:
         """op.compute(*arrays), for call = (op, *arrays)."""
 
     def drawing_from(self, generator: RandomSource) -> None:
@@ -85,7 +87,7 @@ class Tracer(Protocol):
     def count_calls(self) -> int:
         """How many kernels have been recorded."""
 
-    def note_words(self, start: int, words: Callable[[str, Any], Any]) -> None:
+    def note_words(self, start: int, words: Words) -> None:
         """Let kernels recorded from `start` on report an index out of range in these words."""
 
 

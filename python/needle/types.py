@@ -53,5 +53,6 @@ IndexEntry: TypeAlias = (
 )
 Index: TypeAlias = IndexEntry | tuple[IndexEntry, ...]  # x[index]
 
+RawData: TypeAlias = NDArray | Arrays | None  # of a value of the graph; None: not computed yet
 Adjoint: TypeAlias = Tensor | TensorTuple | None  # None: nothing flows there
 Gradients: TypeAlias = Adjoint | Sequence[Adjoint]  # one for each input of an operator

@@ -12,7 +12,7 @@ from pathlib import Path
 import needle as ndl
 
 PACKAGE = Path(ndl.__file__).parent
-CAP = 0.18  # of all signatures
+CAP = 0.12  # of all signatures
 
 
 def says_any(function: ast.FunctionDef) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..dtype import dtype_of
 from ..ndarray import functions as F
@@ -16,6 +16,7 @@ from .tensor import Tensor, TensorTuple, Value
 
 if TYPE_CHECKING:
     from ..autograd.op import Op
+    from ..types import NDArray
 
 
 class AnomalyError(ValueError):
@@ -78,7 +79,7 @@ class Anomalies(Observer):
             )
 
 
-def _arrays(value: Value) -> list[Any]:
+def _arrays(value: Value) -> list[NDArray]:
     data = value.realize_cached_data()
     return list(data) if isinstance(data, tuple) else [data]
 
@@ -92,7 +93,7 @@ def _first_flaw(values: Sequence[Value]) -> str | None:
     return None
 
 
-def _all(condition: Any) -> bool:
+def _all(condition: NDArray) -> bool:
     return bool(F.reduce("all", condition).item())
 
 

@@ -92,9 +92,9 @@ def clear_gradients(leaves: Iterable[Tensor], set_to_none: bool, adds_up: bool =
 
 
 def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
     only_inputs: bool = True,
@@ -124,7 +124,9 @@ def grad(
     ys, us = [y for y, _ in pairs], [u for _, u in pairs]
     # A walk ends at what it looks for, so inputs that may depend on each other get one each.
     walks = [wanted] if all(x.is_leaf() for x in wanted) else [[x] for x in wanted]
-    found = [g for part in walks for g in backward_pass(ys, us, part, create_graph=create_graph)]
+    found: list[Any] = []
+    for part in walks:
+        found += backward_pass(ys, us, part, create_graph=create_graph)
     if None in found and not allow_unused:
         raise ValueError(
             f"[grad] expected outputs that depend on input {found.index(None)}, which gets no "
@@ -138,7 +140,7 @@ def _as_list(given: object) -> list[Any]:
     return list(given) if isinstance(given, Sequence) else [given]
 
 
-def _listed(name: str, given: object) -> list[Any]:
+def _listed(name: str, given: Tensor | Sequence[Tensor]) -> list[Tensor]:
     """One tensor, or several."""
     values = _as_list(given)
     for value in values:
@@ -149,7 +151,7 @@ def _listed(name: str, given: object) -> list[Any]:
     return values
 
 
-def in_own_memory(grad: Any, taken: set[int | None]) -> Any:
+def in_own_memory(grad: Tensor, taken: set[int | None]) -> Tensor:
     """grad, or a copy: writing into one leaf's gradient (`w.grad *= 2`) must change no other.
 
     The gradient of a + b is one array for both, that of a sum repeats one element.

@@ -16,6 +16,7 @@ from . import rebind as rebinding
 from .grad_mode import GradMode
 
 if TYPE_CHECKING:
+    from ..types import Adjoint
     from .op import Op
     from .tensor import Value
 
@@ -121,7 +122,7 @@ def propagate(
     create_graph: bool,
     targets: Sequence[Value] | None = None,
     freed: Op | None = None,
-    run_hooks: Callable[[Value, Any], Any] | None = None,
+    run_hooks: Callable[[Value, Value], Value] | None = None,
 ) -> None:
     """Walk the graph backwards from outputs and give every node's adjoint to `store`.
 
@@ -157,14 +158,14 @@ def backward_pass(
     *,
     create_graph: bool,
     is_part: bool = False,
-) -> list[Any]:
+) -> list[Adjoint]:
     """The adjoints of inputs, given those of outputs; None where nothing flows.
 
     With `is_part` it is a part of another walk, which has the hooks of the inputs run."""
-    found: dict[int, Value] = {}
+    found: dict[int, Any] = {}
     wanted = {id(x) for x in inputs}
 
-    def hooks_between(node: Value, adjoint: object) -> Any:
+    def hooks_between(node: Value, adjoint: Value) -> Value:
         return adjoint if id(node) in wanted else _run_hooks(node, adjoint)
 
     def store(node: Value, adjoint: Value) -> None:
@@ -203,11 +204,11 @@ def _noting_hooks(store: Callable[[Value, Value], None]) -> Callable[[Value, Val
     return noting_store
 
 
-def _hooks_of(node: Any) -> tuple[Any, ...]:
-    return tuple((node._hooks or {}).values())
+def _hooks_of(node: Value | None) -> tuple[Callable[[Value], Value | None], ...]:
+    return () if node is None else tuple((node._hooks or {}).values())
 
 
-def _run_hooks(node: Value, adjoint: object) -> Any:
+def _run_hooks(node: Value, adjoint: Value) -> Value:
     for hook in _hooks_of(node):
         replaced = hook(adjoint)
         if replaced is None:

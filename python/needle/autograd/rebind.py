@@ -8,16 +8,19 @@ Walks through the graph then replace it by the old value (`restore_inputs`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..autograd.op import Op
     from ..autograd.tensor import Value
+    from ..types import Tensor
 
 IDENTITY = ("op", "inputs", "cached_data", "requires_grad", "_stamp", "_abstract")
 happened = False  # until a tensor is rebound, walks need not look
 
 
-def become(x: Any, op: Any, *others: Any) -> None:
+def become(x: Tensor, op: Op, *others: Tensor) -> None:
     """Turn the tensor x into op(x as it was, *others), for everybody who uses it from now on."""
     global happened
     former = type(x).make_const(None)
@@ -31,7 +34,7 @@ def become(x: Any, op: Any, *others: Any) -> None:
     _forget(x, others, since=former._stamp)
 
 
-def _forget(x: Any, users: Any, since: int) -> None:
+def _forget(x: Tensor, users: Sequence[Tensor], since: int) -> None:
     """Put the old x into the graph that the new x was made from, so that there is no reference
     cycle."""
     pending, seen = list(users), {id(x)}
@@ -49,7 +52,7 @@ def restore_inputs(node: Value) -> None:
         node.inputs = tuple(_as_used(source, node) for source in node.inputs)
 
 
-def _as_used(source: Any, node: Any) -> Any:
+def _as_used(source: Tensor, node: Value) -> Tensor:
     while source._stamp > node._stamp:
         if not source.inputs:
             raise ValueError(

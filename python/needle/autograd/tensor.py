@@ -8,7 +8,7 @@ knows no operator: Tensor gets its arithmetic from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -127,7 +127,7 @@ class Value(_native.NodeBase):
         """This value; an adjoint that left out zeros puts them in."""
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Copies and pickles are leaves: the data, not its history."""
         data, attributes = self.realize_cached_data(), _own_attributes(self)
         return _restore, (type(self), data, self.requires_grad, attributes)
@@ -144,7 +144,7 @@ def _restore(
 _NOT_COPIED = ("_hooks", "_abstract")
 
 
-def _own_attributes(value: Value) -> dict[str, Any]:
+def _own_attributes(value: Value) -> dict[str, object]:
     """What the user set on the value: it goes with copies, hooks and shapes do not."""
     return {k: v for k, v in value.__dict__.items() if k not in _NOT_COPIED}
 
@@ -233,10 +233,10 @@ class Tensor(Value, TensorMethods):
 
     def __init__(
         self,
-        array: Any,
+        array: TensorLike,
         *,
         device: BackendDevice | str | None = None,
-        dtype: object = None,
+        dtype: DTypeLike | None = None,
         requires_grad: bool = True,
         **kwargs: object,
     ):
@@ -244,9 +244,8 @@ class Tensor(Value, TensorMethods):
             raise TypeError(f"[Tensor] unknown arguments {sorted(kwargs)}.")
         self._init(None, [], None, requires_grad)
         place = None if device is None else device_named(device)
-        shared = isinstance(array, Tensor)
-        source = array.realize_cached_data() if shared else array
-        self.cached_data = asarray.as_array_data(source, place, dtype, share=shared)
+        source = array.realize_cached_data() if isinstance(array, Tensor) else array
+        self.cached_data = asarray.as_array_data(source, place, dtype, share=source is not array)
 
     # Facts ----------------------------------------------------------------------------------
 
@@ -306,7 +305,7 @@ class Tensor(Value, TensorMethods):
         self.requires_grad = requires_grad
         return self
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> NumpyArray:
         """A NumPy copy; bfloat16 widens to float32, since NumPy has no such type."""
         data = self.realize_cached_data()
         if isinstance(data, NDArray):
@@ -378,13 +377,19 @@ class Tensor(Value, TensorMethods):
             return data.__array__(dtype, copy)
         return np.asarray(data, dtype) if copy is False else np.array(data, dtype)
 
-    def __array_function__(self, function: Any, types: object, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self,
+        function: Callable[..., object],
+        types: object,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> object:
         lists = (list, tuple, TensorTuple)
         return call_numpy(Tensor, function, args, kwargs, lists, _is_recorded)
 
     def __array_wrap__(
-        self, array: NDArray, context: Any = None, return_scalar: bool = False
-    ) -> NDArray:
+        self, array: NumpyArray, context: Any = None, return_scalar: bool = False
+    ) -> NumpyArray:
         """The result of a ufunc, `np.exp(x)`: it stays NumPy's."""
         name, operands = (context[0].__name__, context[1]) if context else ("numpy", (self,))
         check_graph(name, any(map(_is_recorded, operands)), array)
@@ -394,11 +399,12 @@ class Tensor(Value, TensorMethods):
         data = self.realize_cached_data()
         return (data if isinstance(data, NDArray) else numpy_mode.wrap(data))._export_buffer()
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: object) -> object:
         return self.realize_cached_data().__dlpack__(**options)
 
-    def __dlpack_device__(self) -> Any:
-        return self.realize_cached_data().__dlpack_device__()
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self.realize_cached_data().__dlpack_device__()
+        return device
 
     # Reverse mode ---------------------------------------------------------------------------
 

@@ -7,15 +7,16 @@ axes along which its input was repeated, and casts it to the input's dtype.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import _native
 
 if TYPE_CHECKING:
+    from ..types import Adjoint, Tensor
     from .tensor import Value
 
 
-def unbroadcast_all(node: Value, gradients: tuple[object, ...]) -> tuple[Any, ...]:
+def unbroadcast_all(node: Value, gradients: tuple[Adjoint, ...]) -> tuple[Adjoint, ...]:
     """What the operator of `node` gave for its inputs, in their forms."""
     if len(gradients) != len(node.inputs):
         raise ValueError(
@@ -28,7 +29,7 @@ def unbroadcast_all(node: Value, gradients: tuple[object, ...]) -> tuple[Any, ..
     )
 
 
-def unbroadcast(node: Value, source: Any, gradient: object) -> Any:
+def unbroadcast(node: Value, source: Tensor, gradient: Adjoint) -> Adjoint:
     """A gradient of the input `source` of `node`, in the source's form.
 
     If b (3, 1) was broadcast to (2, 3, 4), db = Σ over axes 0 and 2 of g, as (3, 1)."""
@@ -37,7 +38,7 @@ def unbroadcast(node: Value, source: Any, gradient: object) -> Any:
     shape = getattr(source, "shape", None)
     if shape is None:  # a TensorTuple
         return gradient
-    adjoint: Any = gradient
+    adjoint: Tensor = gradient  # type: ignore[assignment]
     if adjoint.shape != shape:
         extra = adjoint.ndim - len(shape)
         pairs = list(zip(shape, adjoint.shape[max(extra, 0) :], strict=False))

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from ..ndarray import versions
 from ..ndarray.index.gather import has_overlap
+
+if TYPE_CHECKING:
+    from ..types import NDArray, Tensor
 
 __all__ = ["next_stamp", "note_write", "replace_data", "write_in_place"]
 
@@ -22,7 +25,7 @@ next_stamp = _native.next_stamp  # nodes are numbered in order of creation
 pending: weakref.WeakSet[Any] = weakref.WeakSet()  # lazy values without data
 
 
-def write_in_place(op: str, x: Any, write: Callable[[Any], object]) -> None:
+def write_in_place(op: str, x: Tensor, write: Callable[[NDArray], object]) -> None:
     """Let write(data) change x's memory, of which all views show it."""
     _compute_pending()
     data = x.realize_cached_data()
@@ -35,12 +38,12 @@ def write_in_place(op: str, x: Any, write: Callable[[Any], object]) -> None:
     note_write(x)
 
 
-def note_write(x: Any) -> None:
+def note_write(x: Tensor) -> None:
     """Note that x's memory changed: no gradient may use it for what was computed before."""
     versions.note(x.cached_data, next_stamp())
 
 
-def replace_data(tensors: Sequence[Any], arrays: Sequence[Any]) -> None:
+def replace_data(tensors: Sequence[Tensor], arrays: Sequence[NDArray]) -> None:
     """Give tensors other memory: what showed the former still does."""
     _compute_pending()
     for tensor, array in zip(tensors, arrays, strict=True):

@@ -86,7 +86,7 @@ def expand(x: Tensor, *sizes: Sizes) -> Tensor:
     return broadcast_to(x, tuple(kept))
 
 
-def movedim(x: Tensor, source: object, destination: object) -> Tensor:
+def movedim(x: Tensor, source: Sizes, destination: Sizes) -> Tensor:
     """Axes moved to other positions; the rest keep their order."""
     ndim = max(check_tensor("movedim", x).ndim, 1)  # axis 0 of a 0-d tensor stays
     pair = [s if isinstance(s, Sequence) else (s,) for s in (source, destination)]

@@ -1,21 +1,19 @@
 """The course's array module: `from needle import backend_ndarray as nd`."""
 
-from typing import Any
-
 from ..backend import *
 from ..ndarray.array import NDArray as NDArray
 from ..ndarray.creation import array as array, empty as empty, full as full
 
 
-def broadcast_to(array: NDArray, new_shape: Any) -> NDArray:
+def broadcast_to(array: NDArray, new_shape: tuple[int, ...]) -> NDArray:
     return array.broadcast_to(new_shape)
 
 
-def reshape(array: NDArray, new_shape: Any) -> NDArray:
+def reshape(array: NDArray, new_shape: tuple[int, ...]) -> NDArray:
     return array.reshape(new_shape)
 
 
-def maximum(a: NDArray, b: Any) -> NDArray:
+def maximum(a: NDArray, b: NDArray | float) -> NDArray:
     return a.maximum(b)
 
 
@@ -31,11 +29,11 @@ def tanh(a: NDArray) -> NDArray:
     return a.tanh()
 
 
-def sum(a: NDArray, axis: Any = None, keepdims: bool = False) -> NDArray:
+def sum(a: NDArray, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> NDArray:
     return a.sum(axis=axis, keepdims=keepdims)
 
 
-def flip(a: NDArray, axes: Any) -> NDArray:
+def flip(a: NDArray, axes: int | tuple[int, ...]) -> NDArray:
     return a.flip(axes)
 
 

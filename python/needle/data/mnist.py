@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .dataset import Images
-from .files import check_labels, read_idx
+from .files import Array, check_labels, read_idx
 
 if TYPE_CHECKING:
     from ..types import PathLike
-    from .dataset import Array, Positions, Transform
+    from .dataset import Positions, Transform
 
 __all__ = ["MNISTDataset", "MNIST", "FashionMNIST"]
 

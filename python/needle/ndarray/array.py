@@ -39,7 +39,7 @@ def require(condition: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def _operator(name: str, reflected: bool = False) -> Callable[[NDArray, Any], NDArray]:
+def _operator(name: str, reflected: bool = False) -> Callable[[NDArray, NDArray | Scalar], NDArray]:
     """The operator of two arrays of one shape, or an array and a number, as a method."""
     if reflected:
         return lambda self, other: _binary(name, other, self)
@@ -143,7 +143,7 @@ class NDArray(_native.ArrayBase):
 
     # Exchange -------------------------------------------------------------------------------
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> NumpyArray:
         """A NumPy copy; bfloat16 widens to float32, since NumPy has no such type."""
         array: np.ndarray[Any, Any] = self.device.mod.to_numpy(self)
         return array
@@ -179,7 +179,7 @@ class NDArray(_native.ArrayBase):
         handle = view_of(self._handle.array)._handle
         return make_view(self.shape, self.strides, self.offset, self.dtype, host(), handle)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> object:
         if self.device == cpu_numpy():
             if self.dtype is bfloat16:
                 raise BufferError("[dlpack] cpu_numpy() keeps bfloat16 as bits; move it to cpu().")
@@ -197,7 +197,7 @@ class NDArray(_native.ArrayBase):
         stored = from_device(self)
         return from_numpy(stored, self.dtype, device, as_bits=True)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (from_numpy, (from_device(self), self.dtype, self.device, True))
 
     # Copies ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from .array import NDArray, empty as _empty
 from .index import gather as select
 
 if TYPE_CHECKING:
-    from ..types import DTypeLike, NumpyArray, Sizes
+    from ..types import DTypeLike, NumpyArray, Scalar, Sizes
 
 
 def array(a: object, dtype: DTypeLike = "float32", device: BackendDevice | None = None) -> NDArray:
@@ -36,7 +36,10 @@ def empty(
 
 
 def full(
-    shape: Sizes, fill_value: Any, dtype: Any = "float32", device: BackendDevice | None = None
+    shape: Sizes,
+    fill_value: Scalar,
+    dtype: DTypeLike = "float32",
+    device: BackendDevice | None = None,
 ) -> NumpyArray | NDArray:
     """Every element is fill_value."""
     sizes = layout.check_sizes(layout.normalize_shape(shape, "full"), "full")
@@ -72,7 +75,7 @@ def _empty_on(
 
 
 def _full_on(
-    device: BackendDevice, shape: Sizes, fill_value: object, dtype: DTypeLike = "float32"
+    device: BackendDevice, shape: Sizes, fill_value: Scalar, dtype: DTypeLike = "float32"
 ) -> NumpyArray | NDArray:
     """Every element is fill_value."""
     return full(shape, fill_value, dtype, device)

@@ -43,7 +43,7 @@ class Size(int):
             return self.shape
         return self.shape[normalize_axis(dim, len(self.shape), "size")]
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return (int, (int(self),))
 
 
@@ -253,7 +253,7 @@ def permuted(values: Sequence[int], axes: Sequence[int]) -> Shape:
     return tuple([values[a] for a in axes])
 
 
-def normalize_permutation(axes: Any, ndim: int, op: str) -> Shape:
+def normalize_permutation(axes: Iterable[int], ndim: int, op: str) -> Shape:
     """All axes, each once, negative ones counted from the end."""
     found = tuple([normalize_axis(a, ndim, op) for a in axes])
     if sorted(found) != list(range(ndim)):

@@ -97,7 +97,7 @@ class RandomSource:
         """0 .. n-1 in random order, int64."""
         return _held(self._permutation(n, _device(device)))
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, object]:
         """All that is needed to continue from here."""
         raise TypeError(f"[{type(self).__name__}] define get_state(self).")
 
@@ -162,7 +162,7 @@ class NumpyGenerator(RandomSource):
     def _permutation(self, n: int, device: BackendDevice) -> NDArray:
         return _from_host(lambda: np.random.permutation(n), (n,), int64, device)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, object]:
         name, keys, position, has_gauss, cached = np.random.get_state()
         return {
             "generator": "numpy",
@@ -252,11 +252,11 @@ class Generator(RandomSource):
     def _permutation(self, n: int, device: BackendDevice) -> NDArray:
         return functions.argsort(self._draw("uniform", (n,), float64, device), 0)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, object]:
         """The seed and the position in its stream."""
         return {"generator": "philox", "seed": self.seed, "position": self.position}
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: Mapping[str, object]) -> None:
         """Continue from a state that get_state gave."""
         (kind,) = saved.entries("Generator", state, {"generator": saved.text}, "set_state")
         if kind != "philox":
@@ -298,7 +298,7 @@ def _default_stream() -> Generator:
     return _default if isinstance(_default, Generator) else Generator()
 
 
-def get_rng_state() -> dict[str, Any]:
+def get_rng_state() -> dict[str, object]:
     """The default generator's state, for a checkpoint."""
     return _default.get_state()
 
@@ -322,7 +322,7 @@ def set_rng_state(state: Mapping[str, object]) -> None:
     _default = NumpyGenerator()
 
 
-def _words(value: Any) -> NumpyArray:
+def _words(value: object) -> NumpyArray:
     """a list of 624 whole numbers"""
     words = np.asarray(value, np.uint32)
     if words.shape != (624,):

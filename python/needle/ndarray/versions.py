@@ -10,9 +10,12 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..types import NDArray, NumpyArray, Value
 
 _noted: dict[int, tuple[weakref.ref[Any], int]] = {}  # id(memory) -> (the memory, moment)
 
@@ -31,7 +34,7 @@ def memory_id(data: object) -> int | None:
     return None if data is None or isinstance(data, tuple) else id(_memory(data))
 
 
-def meets_any(memory: object, others: Iterable[Any]) -> bool:
+def meets_any(memory: object, others: Iterable[object]) -> bool:
     """Is memory one of these, or has it bytes in common with one? Different buffers have, if they
     are of one NumPy array."""
     span = _span(memory)
@@ -54,19 +57,19 @@ def _span(memory: Any) -> tuple[int, int] | None:
     return first, first + memory.nbytes
 
 
-def is_part(data: Any) -> bool:
+def is_part(data: NDArray | NumpyArray) -> bool:
     """Does its memory have more elements than this array?"""
     return bool(_memory(data).size != data.size)
 
 
-def is_view(x: Any) -> bool:
+def is_view(x: Value) -> bool:
     """Does a graph node show memory of another, or a part of larger memory?"""
     data = x.cached_data
     inputs = (memory_id(source.cached_data) for source in x.inputs)
     return is_part(data) or memory_id(data) in inputs
 
 
-def is_seen_elsewhere(x: Any) -> bool:
+def is_seen_elsewhere(x: Value) -> bool:
     """Does anybody but x, and the graph that x was made by, know the memory of x's data? If not,
     nobody can tell whether x is a view: its source is gone, as that of `conv(x)`, which is NHWC."""
     memory = _memory(x.cached_data)
@@ -83,7 +86,7 @@ def is_seen_elsewhere(x: Any) -> bool:
     )
 
 
-def _relatives(x: Any, memory: Any) -> tuple[list[Any], list[Any]]:
+def _relatives(x: Value, memory: object) -> tuple[list[Any], list[Any]]:
     """The nodes from x back that hold this memory, and the arrays by which they do. Tuples of
     arrays are not among the nodes: others may take other parts of them."""
     nodes, arrays, pending = [x], [x.cached_data], [x]
@@ -114,7 +117,7 @@ def note(data: object, moment: int) -> None:
     _noted[key] = (weakref.ref(memory, lambda _: _noted.pop(key, None)), moment)
 
 
-def is_changed_since(value: Any, moment: int) -> bool:
+def is_changed_since(value: Value, moment: int) -> bool:
     """Was the data of a graph node replaced or written in place after this moment?"""
     if value._replaced > moment:
         return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from ...autograd import Op
 from ...ndarray.array import NDArray, compact_view, full
@@ -19,6 +19,10 @@ from ..errors import TraceError
 from ..guards.generators import rewind
 from ..ir.graph import Node, whole
 from .record import Handle, Recording
+
+if TYPE_CHECKING:
+    from ...types import Arrays
+    from ..ir.graph import Operand
 
 PYTHON = "python"
 
@@ -45,16 +49,16 @@ class Break:
             out.device.mod.copy(out, array)
 
 
-def _listed(found: Any) -> tuple[Any, ...]:
+def _listed(found: NDArray | Arrays) -> Arrays:
     return found if isinstance(found, tuple) else (found,)
 
 
-def launch(node: Node, array: Callable[[Any], Any]) -> None:
+def launch(node: Node, array: Callable[[Operand], object]) -> None:
     """Make the call on the CPU as a part of a native sequence."""
     what, outs, ins = node.args
     shapes = [(x.shape, x.dtype, node.device) for x in (*outs, *ins)]
 
-    def callback(handles: list[Any]) -> None:
+    def callback(handles: list[object]) -> None:
         arrays = [
             compact_view(shape, dtype, device, handle)
             for handle, (shape, dtype, device) in zip(handles, shapes, strict=True)
@@ -68,14 +72,14 @@ def launch(node: Node, array: Callable[[Any], Any]) -> None:
 # Tracing -----------------------------------------------------------------------------------------
 
 
-def compute(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> Any:
+def compute(recording: Recording, op: Op, arrays: Arrays) -> NDArray | Arrays:
     """The result of an operator's compute, recorded. One from outside of the package that needs
     elements is a break."""
     if type(op).__module__.split(".")[0] == "needle":
-        return op.compute(*arrays)
+        return cast("NDArray | Arrays", op.compute(*arrays))
     calls, states = len(recording.graph.nodes), recording.reached.generators.states()
     try:
-        return op.compute(*arrays)
+        return cast("NDArray | Arrays", op.compute(*arrays))
     except TraceError:
         del recording.graph.nodes[calls:]
     made = _recorded(recording, op, arrays)
@@ -105,7 +109,7 @@ def _recorded(recording: Recording, op: Op, arrays: tuple[NDArray, ...]) -> list
     return made
 
 
-def _example(op: Op, arrays: tuple[NDArray, ...]) -> tuple[Any, ...]:
+def _example(op: Op, arrays: Arrays) -> Arrays:
     """The results of compute for inputs of ones, computed now."""
     with tracing(None):
         ones = [full(a.shape, 1, a.dtype, a.device) for a in arrays]

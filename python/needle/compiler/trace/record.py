@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,11 @@ from ..ir.graph import (
     Operand,
     whole,
 )
+
+if TYPE_CHECKING:
+    from ...ndarray.random import Generator
+    from ...tile.ir import TypedProgram
+    from ...types import NumpyArray
 
 USE_WHERE = "use ndl.where, ndl.cond or ndl.while_loop instead, or compute this outside"
 ABSENT = (
@@ -69,7 +74,7 @@ class Handle:
 class HostNumbers:
     """An input whose numbers NumPy's global generator draws for each call."""
 
-    def __init__(self, draw: Callable[[], Any], value: FlatValue, device: BackendDevice):
+    def __init__(self, draw: Callable[[], object], value: FlatValue, device: BackendDevice):
         self.draw = draw
         self.value = value
         self.device = device
@@ -79,7 +84,7 @@ class Draw:
     """A draw: its position in the stream of a generator, in words from where a call starts, and how
     many words one number takes."""
 
-    def __init__(self, generator: Any, start: int, words: int, device: BackendDevice):
+    def __init__(self, generator: Generator, start: int, words: int, device: BackendDevice):
         self.generator = generator
         self.start = start
         self.words = words
@@ -121,7 +126,7 @@ class Recording:
         self.graph.counter = self.root.counter
         return value
 
-    def _handle_of(self, array: Any) -> Handle:
+    def _handle_of(self, array: NDArray) -> Handle:
         """The handle of an array. Real memory that the function made itself is a constant; other
         real memory is state, as that of a tensor from outside is (state.py)."""
         handle = array._handle
@@ -140,7 +145,7 @@ class Recording:
             self._constants[id(handle)] = found
         return found
 
-    def operand(self, array: Any) -> Operand:
+    def operand(self, array: NDArray) -> Operand:
         """An array as an operand: a view of the value that its memory holds now."""
         handle = self._handle_of(array)
         if handle.value is None:  # read before it was written: any elements will do
@@ -160,7 +165,7 @@ class Recording:
 
     # Calls ----------------------------------------------------------------------------------
 
-    def call(self, kernel: str, device: BackendDevice, args: tuple[Any, ...]) -> None:
+    def call(self, kernel: str, device: BackendDevice, args: tuple[object, ...]) -> None:
         """Add a kernel call to the graph; the memory of its outputs now holds new values."""
         names = parameters(kernel)
         written = OUTPUTS.get(kernel, ("out", "outs"))
@@ -190,14 +195,14 @@ class Recording:
             node.first = first
         self.graph.nodes.append(node)
 
-    def _entered(self, argument: Any) -> Any:
+    def _entered(self, argument: object) -> object:
         if isinstance(argument, NDArray):
             return self.operand(argument)
         if isinstance(argument, (tuple, list)):
             return tuple(self._entered(a) for a in argument)
         return argument.item() if isinstance(argument, np.generic) else argument
 
-    def _written(self, array: Any, is_read: bool, continues: list[FlatValue | None]) -> Operand:
+    def _written(self, array: NDArray, is_read: bool, continues: list[FlatValue | None]) -> Operand:
         handle = self._handle_of(array)
         if self.is_in_body and not self._is_of_body(handle.value):
             self.outside_writes.append((handle, handle.value))
@@ -247,13 +252,13 @@ class Recording:
         counter._handle = Handle(self.counters.size, int64, self.counters)
         return counter
 
-    def random(self, device: BackendDevice, name: str, out: Any) -> None:
+    def random(self, device: BackendDevice, name: str, out: NDArray) -> None:
         """Add a draw to the graph."""
         place = self.place_of_draw(words_of(name, out.dtype), device)
         self.call("random_from", device, (name, out, place))
 
     def host_numbers(
-        self, draw: Callable[[], Any], shape: Shape, dtype: DType, device: BackendDevice
+        self, draw: Callable[[], object], shape: Shape, dtype: DType, device: BackendDevice
     ) -> NDArray:
         """Numbers that come from NumPy at each call."""
         handle = self.new_input(math.prod(shape), dtype, HOST)
@@ -265,7 +270,7 @@ class Recording:
 class Recorder:
     """The kernels of a device while a function is traced; `kernels` are those that compute."""
 
-    def __init__(self, recording: Recording, device: BackendDevice, kernels: Any):
+    def __init__(self, recording: Recording, device: BackendDevice, kernels: Backend):
         self._recording = recording
         self._device = device
         self.kernels = kernels
@@ -274,26 +279,26 @@ class Recorder:
         if name.startswith("_") or name not in kernel_names():
             return getattr(self.kernels, name)
 
-        def kernel(*args: Any, **kwargs: Any) -> None:
+        def kernel(*args: object, **kwargs: object) -> None:
             self._recording.call(name, self._device, ordered(name, args, kwargs))
 
         return kernel
 
-    def empty(self, size: int, dtype: DType) -> Any:
+    def empty(self, size: int, dtype: DType) -> Handle:
         return Handle(size, dtype)
 
-    def from_numpy(self, array: Any, dtype: DType) -> Any:
+    def from_numpy(self, array: NumpyArray, dtype: DType) -> object:
         """A constant of the program."""
         made = self.kernels.from_numpy(array, dtype)
         self._recording.own[id(made)] = made
         return made
 
-    def to_numpy(self, a: Any) -> Any:
+    def to_numpy(self, a: NDArray) -> NumpyArray:
         if self._is_untouched(a):
             return self.kernels.to_numpy(a)
         raise needs_data("the elements of a tensor were asked for", USE_WHERE)
 
-    def nonzero(self, a: Any) -> Any:
+    def nonzero(self, a: NDArray) -> object:
         if self._is_untouched(a):
             return self.kernels.nonzero(a)
         raise needs_data(
@@ -301,17 +306,19 @@ class Recorder:
             "use ndl.where with a mask of full size, or compute the selection outside",
         )
 
-    def _is_untouched(self, a: Any) -> bool:
+    def _is_untouched(self, a: NDArray) -> bool:
         """Is it real memory that the function made itself, and no recorded call has written?"""
         if id(a._handle) not in self._recording.own:
             return False
         found = self._recording._constants.get(id(a._handle))
         return found is None or (found.value is not None and found.value.kind == CONSTANT)
 
-    def random(self, name: str, out: Any, seed: int, offset: int) -> None:
+    def random(self, name: str, out: NDArray, seed: int, offset: int) -> None:
         self._recording.random(self._device, name, out)
 
-    def run_each(self, program: Any, calls: Any) -> None:
+    def run_each(
+        self, program: TypedProgram, calls: Sequence[tuple[list[NDArray], list[NDArray]]]
+    ) -> None:
         """Many calls of one program, recorded one by one, so that fusion can join each of them."""
         for outs, ins in calls:
             self._recording.call("run", self._device, (program, outs, ins, 0))
@@ -340,7 +347,7 @@ def parameters(kernel: str) -> tuple[str, ...]:
     return tuple(_signature(kernel).parameters)
 
 
-def ordered(kernel: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def ordered(kernel: str, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[object, ...]:
     """The arguments by position, with the defaults of those that were not given."""
     if not kwargs and len(args) == len(parameters(kernel)):
         return args

@@ -9,7 +9,7 @@ before the program has run, even if tracing fails.
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ... import autograd
 from ...autograd import Value
@@ -20,28 +20,31 @@ from ..errors import TraceError
 from ..ir.graph import STATE
 from .record import Handle, Recording
 
+if TYPE_CHECKING:
+    from ...types import Adjoint, RawData
+
 
 def data_of(tensor: Value) -> Any:
     """The array in a tensor's slot."""
     return tensor._data
 
 
-def set_data(tensor: Value, data: Any) -> None:
+def set_data(tensor: Value, data: RawData) -> None:
     tensor._data = data
 
 
-def grad_of(tensor: Value) -> Any:
+def grad_of(tensor: Value) -> Adjoint:
     return tensor._grad
 
 
-def set_grad(tensor: Value, grad: Any) -> None:
+def set_grad(tensor: Value, grad: Adjoint) -> None:
     tensor._grad = grad
 
 
-_holders: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_holders: weakref.WeakValueDictionary[int, Value] = weakref.WeakValueDictionary()
 
 
-def _holder_of(array: NDArray) -> Any:
+def _holder_of(array: NDArray) -> Value:
     """A tensor with the memory of an array, by which programs find it: one for all of them."""
     holder = _holders.get(id(array._handle))
     if holder is None:
@@ -55,8 +58,8 @@ class Cell(NamedTuple):
     owner: Value
     is_grad: bool
 
-    def tensor(self) -> Any:
-        return grad_of(self.owner) if self.is_grad else self.owner
+    def tensor(self) -> Value:
+        return cast(Value, grad_of(self.owner)) if self.is_grad else self.owner
 
 
 class Layout(NamedTuple):
@@ -79,7 +82,7 @@ def layout_of(a: NDArray) -> Layout:
 class State:
     """Memory from outside, and the tensors that hold it when the function is traced."""
 
-    def __init__(self, handle: Handle, real: Any):
+    def __init__(self, handle: Handle, real: object):
         assert handle.value is not None
         self.handle = handle
         self.real = real  # keeps it alive, and its id unique, while the function is traced
@@ -104,7 +107,7 @@ class Found:
 
     __slots__ = ("cell", "tensor", "real", "stand_in", "identity")
 
-    def __init__(self, cell: Cell, tensor: Any, real: NDArray, stand_in: NDArray):
+    def __init__(self, cell: Cell, tensor: Value, real: NDArray, stand_in: NDArray):
         self.cell = cell
         self.tensor = tensor
         self.real = real
@@ -120,37 +123,39 @@ class Tracked:
         self.start = autograd.next_stamp()
         self.found: dict[int, Found] = {}  # by id of the tensor
         self.states: dict[int, State] = {}  # by id of the real memory: tensors may share it
-        self.assigned: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new array)
-        self.grads: dict[int, tuple[Any, Any]] = {}  # id -> (tensor, its new gradient)
-        self.grad_reads: dict[int, tuple[Any, bool]] = {}  # id -> (tensor, had it a gradient?)
+        self.assigned: dict[int, tuple[Value, Any]] = {}  # id -> (tensor, its new array)
+        self.grads: dict[int, tuple[Value, Adjoint]] = {}  # id -> (tensor, its new gradient)
+        self.grad_reads: dict[int, tuple[Value, bool]] = {}  # id -> (tensor, had it a gradient?)
         # Tensors with gradients that the function has also used by themselves, or as others'.
-        self.fixed_grads: list[tuple[Any, Any]] = []
-        self.made: list[weakref.ref[Any]] = []  # tensors that the function made
+        self.fixed_grads: list[tuple[Value, Value]] = []
+        self.made: list[weakref.ref[Value]] = []  # tensors that the function made
         self.without_grad: set[int] = set()  # ids of those whose gradient was read as None
         self.grad_writes: set[int] = set()  # ids of those whose gradient was set
-        self._owners: dict[int, Any] = {}  # id of a gradient -> whose it is
-        self._marks: dict[int, tuple[Any, int]] = {}  # `_replaced` of assigned tensors, before
+        self._owners: dict[int, Value] = {}  # id of a gradient -> whose it is
+        self._marks: dict[int, tuple[Value, int]] = {}  # `_replaced` of assigned tensors, before
 
-    def is_outside(self, tensor: Any) -> bool:
-        return bool(tensor._stamp < self.start)
+    def is_outside(self, tensor: Value) -> bool:
+        return tensor._stamp < self.start
 
     # Data -----------------------------------------------------------------------------------
 
-    def read_data(self, tensor: Any) -> Any:
+    def read_data(self, tensor: Value) -> RawData:
         key = id(tensor)
         if key in self.found:
             known = self.assigned.get(key)
             return self.found[key].stand_in if known is None else known[1]
         if not self.is_outside(tensor):
-            return data_of(tensor)
+            return cast("RawData", data_of(tensor))
         if key in self.assigned:
-            return self.assigned[key][1]
+            return cast("RawData", self.assigned[key][1])
         real = data_of(tensor)
         if not isinstance(real, NDArray) or isinstance(real._handle, Handle):
-            return real  # no data yet, the arrays of a tuple, or an array of the trace
+            return cast(
+                "RawData", real
+            )  # no data yet, the arrays of a tuple, or an array of the trace
         return self._capture(tensor, real).stand_in
 
-    def _capture(self, tensor: Any, real: NDArray) -> Found:
+    def _capture(self, tensor: Value, real: NDArray) -> Found:
         owner = self._owners.get(id(tensor))
         cell = Cell(tensor, False) if owner is None else Cell(owner, True)
         state = self.states.get(id(real._handle))
@@ -171,7 +176,7 @@ class Tracked:
         handle: Handle = found.stand_in._handle
         return handle
 
-    def write_data(self, tensor: Any, data: Any) -> None:
+    def write_data(self, tensor: Value, data: RawData) -> None:
         if not self.is_outside(tensor):
             set_data(tensor, data)
             return
@@ -182,7 +187,7 @@ class Tracked:
 
     # Gradients ------------------------------------------------------------------------------
 
-    def read_grad(self, tensor: Any) -> Any:
+    def read_grad(self, tensor: Value) -> Adjoint:
         if not self.is_outside(tensor):
             grad = grad_of(tensor)
             if grad is None and id(tensor) not in self.grad_writes:
@@ -199,14 +204,14 @@ class Tracked:
                 self.fixed_grads.append((tensor, grad))
         return grad
 
-    def write_grad(self, tensor: Any, grad: Any) -> None:
+    def write_grad(self, tensor: Value, grad: Adjoint) -> None:
         if self.is_outside(tensor):
             self.grads[id(tensor)] = (tensor, grad)
         else:
             self.grad_writes.add(id(tensor))
             set_grad(tensor, grad)
 
-    def note_made(self, tensor: Any) -> None:
+    def note_made(self, tensor: Value) -> None:
         self.made.append(weakref.ref(tensor))
 
     # The end --------------------------------------------------------------------------------

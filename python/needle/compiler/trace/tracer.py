@@ -11,10 +11,11 @@ import gc
 import math
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ... import facts, tracing
 from ...autograd import Tensor, Value
@@ -34,6 +35,10 @@ from ..ir.graph import INPUT, FlatValue, Graph, Operand, whole
 from . import breaks
 from .record import Draw, Handle, HostNumbers, Recorder, Recording
 from .state import Cell, State, Tracked, grad_of
+
+if TYPE_CHECKING:
+    from ...autograd.op import Op
+    from ...types import Adjoint, Arrays, Backend, RawData
 
 RESULT, DATA, GRADIENT, ESCAPED = "result", "data", "gradient", "escaped"
 MEMORY, WRITTEN = "memory", "written"  # written in place: a state, an argument
@@ -84,6 +89,10 @@ class Output:
         return self.kind == GRADIENT and isinstance(self.target, Cell)
 
 
+Target = int | Cell | State | weakref.ref[Value]
+T = TypeVar("T")
+
+
 @dataclass
 class Trace:
     """A traced function: its graph and everything around it."""
@@ -109,7 +118,7 @@ class Trace:
     undos: list[Callable[[], None]] = field(default_factory=list)  # if the call fails
 
     @cached_property
-    def assigned(self) -> list[Any]:
+    def assigned(self) -> list[Value]:
         """The tensors from outside whose data is replaced."""
         cells = [o.target for o in self.outputs if o.kind == DATA and isinstance(o.target, Cell)]
         return [cell.tensor() for cell in cells]
@@ -133,47 +142,47 @@ class Tracer(Recording):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tracked = Tracked(self)
+        self.tracked: Tracked = Tracked(self)
         self.facts: facts.Facts = {}
         self.reached = Reached(self.facts)
         self.undos: list[Callable[[], None]] = []
         self._recorders: dict[str, Recorder] = {}  # by the name of the device
 
-    def meet(self, value: Any) -> None:
+    def meet(self, value: object) -> None:
         self.reached.meet(value)
 
-    def kernels(self, device: BackendDevice, real: Any) -> Recorder:
+    def kernels(self, device: BackendDevice, real: Backend) -> Recorder:
         """The kernels of a device, which record."""
         found = self._recorders.get(device.name)
         if found is None:
             found = self._recorders[device.name] = Recorder(self, device, real)
         return found
 
-    def compute(self, call: tuple[Any, ...]) -> Any:
+    def compute(self, call: tuple[Op, *Arrays]) -> NDArray | Arrays:
         """op.compute(*arrays), for call = (op, *arrays)."""
         op, *arrays = call
         return breaks.compute(self, op, tuple(arrays))
 
-    def read_data(self, tensor: Any) -> Any:
+    def read_data(self, tensor: Value) -> RawData:
         return self.tracked.read_data(tensor)
 
-    def write_data(self, tensor: Any, data: Any) -> None:
+    def write_data(self, tensor: Value, data: RawData) -> None:
         self.tracked.write_data(tensor, data)
 
-    def read_grad(self, tensor: Any) -> Any:
+    def read_grad(self, tensor: Value) -> Adjoint:
         return self.tracked.read_grad(tensor)
 
-    def write_grad(self, tensor: Any, grad: Any) -> None:
+    def write_grad(self, tensor: Value, grad: Adjoint) -> None:
         self.tracked.write_grad(tensor, grad)
 
-    def note_made(self, tensor: Any) -> None:
+    def note_made(self, tensor: Value) -> None:
         self.tracked.note_made(tensor)
 
 
 def trace(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
     arguments: Sequence[ArgumentType | None],
 ) -> Trace:
     """Run function(*args, **kwargs) on arrays that record.
@@ -227,9 +236,9 @@ def _check_apart(states: list[State]) -> None:
 
 
 def _run(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
     arguments: Sequence[ArgumentType | None],
     tracked: Tracked,
 ) -> Trace:
@@ -272,15 +281,15 @@ def _run(
 
 
 def _enter(
-    tree: Any, arguments: Sequence[ArgumentType | None], recording: Recording
-) -> tuple[Any, list[NDArray], dict[int, Any]]:
+    tree: T, arguments: Sequence[ArgumentType | None], recording: Recording
+) -> tuple[T, list[NDArray], dict[int, Tensor | NDArray]]:
     """What the function is called with, the recording array of each array argument, and the tensor
     or array that the function gets for it, by position (an object that is passed twice: once)."""
     arrays: list[NDArray] = []
-    entered: dict[int, Any] = {}
+    entered: dict[int, Tensor | NDArray] = {}
     types = iter(arguments)
 
-    def enter(leaf: Any) -> Any:
+    def enter(leaf: object) -> object:
         kind = next(types)
         if kind is None:
             return leaf
@@ -303,13 +312,13 @@ def _new_argument(recording: Recording, kind: ArgumentType) -> NDArray:
 # What comes out ----------------------------------------------------------------------------------
 
 
-def _output(kind: str, target: Any, array: NDArray, recording: Recording) -> Output:
+def _output(kind: str, target: Target, array: NDArray, recording: Recording) -> Output:
     return Output(kind, target, recording.operand(array), array.device)
 
 
 def _results(
-    out: Any, recording: Recording, gradients: dict[int, Output]
-) -> tuple[list[Output], Any]:
+    out: object, recording: Recording, gradients: dict[int, Output]
+) -> tuple[list[Output], object]:
     """The arrays among the leaves of a result, and the nesting with None in their places.
 
     A result that is some `x.grad` gets no output of its own: the caller gets that very tensor.
@@ -317,7 +326,7 @@ def _results(
     outputs: list[Output] = []
     position = -1
 
-    def take(leaf: Any) -> Any:
+    def take(leaf: object) -> object:
         nonlocal position
         position += 1
         if not isinstance(leaf, (Tensor, NDArray)):
@@ -340,7 +349,7 @@ def _results(
 
 def _argument_writes(
     i: int,
-    given: Any,
+    given: Tensor | NDArray,
     array: NDArray,
     value: FlatValue,
     recording: Recording,
@@ -359,10 +368,9 @@ def _argument_writes(
     return written
 
 
-def _is_cleared(given: Any, tracked: Tracked) -> bool:
+def _is_cleared(given: Tensor | NDArray, tracked: Tracked) -> bool:
     """Did the function set the gradient of an argument to None?"""
-    is_set = isinstance(given, Tensor) and id(given) in tracked.grad_writes
-    return is_set and given.grad is None
+    return isinstance(given, Tensor) and id(given) in tracked.grad_writes and given.grad is None
 
 
 def _state_writes(tracked: Tracked, gradients: dict[int, Output]) -> list[Output]:
@@ -386,12 +394,12 @@ def _state_writes(tracked: Tracked, gradients: dict[int, Output]) -> list[Output
     return written
 
 
-def _cell(tracked: Tracked, tensor: Any) -> Cell:
+def _cell(tracked: Tracked, tensor: Value) -> Cell:
     found = tracked.found.get(id(tensor))
     return Cell(tensor, False) if found is None else found.cell
 
 
-def _state_of(tracked: Tracked, tensor: Any) -> State | None:
+def _state_of(tracked: Tracked, tensor: Value | None) -> State | None:
     found = tracked.found.get(id(tensor))
     return None if found is None else tracked.states[id(found.real._handle)]
 

@@ -35,7 +35,7 @@ class rewrite_index_error:
         self._tracer = tracing.active()
         self._start = 0 if self._tracer is None else self._tracer.count_calls()
 
-    def __exit__(self, kind: object, error: Any, traceback: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None:
             said = say(error, self._words)
             if said is not error:

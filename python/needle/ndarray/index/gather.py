@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from .errors import NOT_WHOLE, rewrite_index_error
 from .parse import normalize, out_of_bounds, parse
 
 if TYPE_CHECKING:
-    from ...types import DTypeLike, Index, NumpyArray
+    from ...types import DTypeLike, Index, NumpyArray, Scalar
 
 
 class Selection(NamedTuple):
@@ -76,7 +76,7 @@ class Selection(NamedTuple):
         return rest[: self.position] + self.batch + rest[self.position :]
 
 
-def _as_index(entry: object, a: NDArray) -> Any:
+def _as_index(entry: object, a: NDArray) -> object:
     """Sequences, NumPy arrays and bools as NDArrays on a's device; the rest as it is."""
     if isinstance(entry, (list, tuple, range, np.ndarray, np.bool_, bool)):
         array = index_array(entry)
@@ -167,7 +167,7 @@ def getitem(a: NDArray, index: Index) -> NDArray:
 
 
 @array_function
-def setitem(a: NDArray, index: Any, value: Any) -> None:
+def setitem(a: NDArray, index: Index, value: NDArray | Scalar) -> None:
     """a[index] = value, in place; value broadcasts."""
     s = select(a, index)
     if isinstance(value, NDArray):

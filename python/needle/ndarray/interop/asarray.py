@@ -69,7 +69,7 @@ def _are_long(array: NumpyArray) -> bool:
     return array.dtype == object and all(isinstance(x, (int, float)) for x in array.flat)
 
 
-def numpy_dtype(dtype: DTypeLike) -> Any:
+def numpy_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     """How NumPy spells it; None is its own choice."""
     if dtype is not None and dtype_of(dtype) is bfloat16:
         raise TypeError("[Tensor] NumPy has no bfloat16: use NEEDLE_BACKEND=nd for it.")

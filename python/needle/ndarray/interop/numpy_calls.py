@@ -19,14 +19,14 @@ import numpy as np
 WITHOUT_ARITHMETIC = (np.copy, np.empty_like, np.zeros_like, np.ones_like, np.full_like)
 
 
-def is_floating(result: Any) -> bool:
+def is_floating(result: object) -> bool:
     """Does a result, or one of several, hold floating-point numbers?"""
     if isinstance(result, (tuple, list)):
         return any(is_floating(x) for x in result)
     return isinstance(result, (np.ndarray, np.generic)) and result.dtype.kind in "fc"
 
 
-def check_graph(name: str, recorded: bool, result: Any) -> None:
+def check_graph(name: str, recorded: bool, result: object) -> None:
     """Refuse a result of NumPy's for which an operand's graph would be lost."""
     if recorded and is_floating(result):
         raise ValueError(  # NumPy takes a TypeError of __array_wrap__ for a wrong signature
@@ -37,9 +37,9 @@ def check_graph(name: str, recorded: bool, result: Any) -> None:
 
 def call_numpy(
     kind: type,
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
     lists: tuple[type[Iterable[object]], ...] = (list, tuple),
     is_recorded: Callable[[object], bool] = lambda x: False,
 ) -> Any:
@@ -49,7 +49,7 @@ def call_numpy(
     is recorded for one of the objects, results that lose it are refused."""
     found = recorded = False
 
-    def plain(x: object) -> Any:
+    def plain(x: object) -> object:
         nonlocal found, recorded
         if isinstance(x, kind):
             found = True

@@ -49,7 +49,7 @@ def unwrap(a: NDArray) -> NumpyArray:
     return view(a)
 
 
-def _deep(convert: Callable[[Any], Any], value: object) -> Any:
+def _deep(convert: Callable[[object], object], value: object) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)(_deep(convert, v) for v in value)
     return convert(value)
@@ -59,10 +59,10 @@ def over_numpy(function: Callable[..., Any]) -> Any:
     """The same function on NumPy arrays; what is not one passes through."""
 
     @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: object, **kwargs: object) -> object:
         had_numpy = False
 
-        def enter(value: object) -> Any:
+        def enter(value: object) -> object:
             nonlocal had_numpy
             if isinstance(value, np.ndarray):
                 had_numpy = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from ...dtype import DType, dtype_of, float64, int64
 from ..array import NDArray, empty, full
 from ..functions import array_function, same_device
 from ..layout import Shape
+
+if TYPE_CHECKING:
+    from ...types import DTypeLike, Scalar
 
 
 class CKernel:
@@ -56,9 +59,9 @@ class CKernel:
 
     def __call__(
         self,
-        *inputs: Any,
+        *inputs: NDArray | Scalar,
         shapes: Sequence[Shape] | None = None,
-        dtypes: Sequence[Any] | None = None,
+        dtypes: Sequence[DTypeLike] | None = None,
         count: int | None = None,
     ) -> NDArray | tuple[NDArray, ...]:
         """The outputs: one array, or a tuple of several.
@@ -124,9 +127,9 @@ def _check_names(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> No
 @array_function
 def _call(
     kernel: CKernel,
-    inputs: tuple[Any, ...],
+    inputs: tuple[NDArray | Scalar, ...],
     shapes: Sequence[Shape] | None,
-    dtypes: Sequence[object] | None,
+    dtypes: Sequence[DTypeLike] | None,
     count: int | None,
 ) -> NDArray | tuple[NDArray, ...]:
     inputs = tuple(a.item() if isinstance(a, np.generic) else a for a in inputs)
@@ -160,7 +163,7 @@ def _call(
     return outs[0] if number == 1 else outs
 
 
-def _entered(kernel: CKernel, value: Any, first: NDArray) -> NDArray:
+def _entered(kernel: CKernel, value: NDArray | Scalar, first: NDArray) -> NDArray:
     """An input as a compact array."""
     if isinstance(value, NDArray):
         return value.compact()

@@ -6,7 +6,7 @@ Of equal elements the first one of a window (in C order) is the largest; NaN is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,13 +46,17 @@ def _first_win(x: Symbol, top: Symbol, found: Symbol) -> tuple[Symbol, Symbol]:
 
 
 @program
-def add_to_winner(x: Symbol, top: Symbol, found: Symbol, g: Symbol, sums: Symbol) -> Any:
+def add_to_winner(
+    x: Symbol, top: Symbol, found: Symbol, g: Symbol, sums: Symbol
+) -> Symbol | tuple[Symbol, ...]:
     now_found, is_here = _first_win(x, top, found)
     return now_found, sums + tp.where(is_here, g, 0.0)
 
 
 @program
-def take_from_winner(x: Symbol, top: Symbol, found: Symbol, seen: Symbol, out: Symbol) -> Any:
+def take_from_winner(
+    x: Symbol, top: Symbol, found: Symbol, seen: Symbol, out: Symbol
+) -> Symbol | tuple[Symbol, ...]:
     now_found, is_here = _first_win(x, top, found)
     return now_found, tp.where(is_here, seen, out)
 

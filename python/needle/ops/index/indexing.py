@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, cast, overload
 
 import numpy as np
 
@@ -264,7 +264,8 @@ def setitem(x: Tensor, index: Index, value: TensorLike) -> None:
             return become(x, SetItem(template), value, *arrays)
         value = value.realize_cached_data()
     filled = _filled(template, [i.realize_cached_data() for i in arrays])
-    write_in_place("setitem", x, lambda data: select.setitem(data, filled, value))
+    written = cast("NDArray | Scalar", value)
+    write_in_place("setitem", x, lambda data: select.setitem(data, filled, written))
 
 
 def _refuse_view(x: Tensor) -> None:

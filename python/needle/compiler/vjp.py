@@ -29,7 +29,7 @@ from .trace.state import Cell
 from .trace.tracer import DATA, RESULT, Trace
 
 if TYPE_CHECKING:
-    from ..types import Gradients
+    from ..types import Adjoint, Gradients, Value
     from .function import Call, Jitted
     from .run.program import CompiledProgram
 
@@ -52,12 +52,14 @@ def make_pure(trace: Trace) -> None:
 
 
 def vjp_of(
-    function: Callable[..., Any], positions: Sequence[int], captured: Sequence[Any]
-) -> Callable[..., Any]:
+    function: Callable[..., object], positions: Sequence[int], captured: Sequence[Value]
+) -> Callable[..., list[Adjoint]]:
     """The adjoints of the arguments that require a gradient, and of what the function uses from
     outside, given those of the leaves of its result at these positions; None where none flows."""
 
-    def vjp(args: Any, kwargs: Any, adjoints: Any) -> list[Any]:
+    def vjp(
+        args: tuple[object, ...], kwargs: dict[str, object], adjoints: Sequence[Value]
+    ) -> list[Adjoint]:
         given = leaves((args, kwargs))
         wanted = {id(x): x for x in given if isinstance(x, Tensor) and x.requires_grad}
         with enable_grad():

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..autograd import Tensor, no_grad
 from ..compiler import jit
@@ -25,6 +25,12 @@ from ..optim import ReduceLROnPlateau, clip_grad_norm_
 from ..system.writing import remove_abandoned
 from .callback import Callback as Callback
 from .progress import Progress
+
+if TYPE_CHECKING:
+    from ..nn.module import Module
+    from ..optim.optimizer import Optimizer
+    from ..optim.schedule import LRScheduler
+    from ..types import PathLike
 
 Metric = Callable[[Tensor, Tensor], Any]
 
@@ -60,16 +66,16 @@ class _Means:
         return {name: total / self.count for name, total in self.sums.items()}
 
 
-def _count(loader: Any) -> int | None:
+def _count(loader: object) -> int | None:
     """How many batches an epoch has; None if the loader cannot know."""
     try:
-        return len(loader)
+        return len(loader)  # type: ignore[arg-type]
     except TypeError:
         return None
 
 
 @contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
+def _evaluating(model: Module) -> Iterator[None]:
     """Eval mode within this context, then the former mode."""
     was_training = model.training
     model.eval()
@@ -105,13 +111,13 @@ class Trainer:
 
     def __init__(
         self,
-        model: Any,
-        optimizer: Any,
-        loss_fn: Callable[..., Any],
-        train_loader: Iterable[Any],
-        val_loader: Iterable[Any] | None = None,
+        model: Module,
+        optimizer: Optimizer,
+        loss_fn: Callable[..., Tensor],
+        train_loader: Iterable[object],
+        val_loader: Iterable[object] | None = None,
         *,
-        scheduler: Any = None,
+        scheduler: LRScheduler | None = None,
         scheduler_per: str = "step",
         metrics: Mapping[str, Metric] | None = None,
         callbacks: Sequence[Callback] = (),
@@ -120,7 +126,7 @@ class Trainer:
         monitor: str | None = None,
         higher_is_better: bool = False,
         patience: int | None = None,
-        folder: Any = None,
+        folder: PathLike | None = None,
         save_every: int | None = None,
     ):
         if scheduler_per not in ("step", "epoch"):
@@ -241,7 +247,7 @@ class Trainer:
             measured |= {f"val_{name}": value for name, value in validated.items()}
         self._finish_epoch(measured)
 
-    def _remaining_batches(self) -> Iterator[Any]:
+    def _remaining_batches(self) -> Iterator[object]:
         """The loader's batches; one that cannot save its position skips those that were done."""
         if self._all_batches_done:  # stopped while validating
             return iter(())
@@ -252,7 +258,7 @@ class Trainer:
             loader.load_state_dict(loader.state_dict())
         return iter(loader)
 
-    def _train_step(self, batch: Any) -> None:
+    def _train_step(self, batch: object) -> None:
         if self._compiled_step is not None:
             # What the step reads from this object: when one of these changes, it is traced again.
             settings = (self.model, self.optimizer, self.loss_fn, self.clip_norm)
@@ -268,7 +274,7 @@ class Trainer:
         self.batch += 1
         self._means.add({"loss": value, **self._measure(output, target)}, target.shape[0])
 
-    def _whole_step(self, batch: Any, settings: object) -> tuple[Tensor, Any, Tensor]:
+    def _whole_step(self, batch: object, settings: object) -> tuple[Tensor, Any, Tensor]:
         """What is compiled, for these settings."""
         loss, output, target = self.compute(batch)
         self._update(loss)

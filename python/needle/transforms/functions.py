@@ -9,7 +9,7 @@ tensors or nested tuples, lists and dicts of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,8 +24,12 @@ from ..ops.shape.movement import reshape
 from ..ops.tuples import make_tuple
 from ..tree import leaves, map_leaves, with_leaves
 
+if TYPE_CHECKING:
+    from ..types import Adjoint
+
 __all__ = ["vjp", "value_and_grad", "grad", "jvp", "jacobian", "hessian"]
 
+T = TypeVar("T")
 Function = Callable[..., Any]
 
 
@@ -77,7 +81,7 @@ def _released(recording: Recording, tree: object) -> Any:
     if recording.kept:
         return map_leaves(lambda x: x, tree)
 
-    def release(x: object) -> Any:
+    def release(x: object) -> object:
         if not isinstance(x, Tensor) or not x.requires_grad:
             return x
         with no_grad():
@@ -101,7 +105,9 @@ def _kind(x: object) -> str:
 # Walking ----------------------------------------------------------------------------------------
 
 
-def _given_out(found: Sequence[Any], inputs: Sequence[Any], seeds: Sequence[Value]) -> list[Tensor]:
+def _given_out(
+    found: Sequence[Adjoint], inputs: Sequence[Tensor], seeds: Sequence[Value]
+) -> list[Tensor]:
     """Adjoints as results: zeros for None, and each in memory of its own, to be written into."""
     taken = {mutation.memory_id(u.cached_data) for u in seeds}
     return [in_own_memory(g, taken) for g in _zeros_for_none(found, inputs)]
@@ -113,7 +119,7 @@ def push_forward(
     tangents: Sequence[Value],
     *,
     create_graph: bool,
-) -> list[Any]:
+) -> list[Adjoint]:
     """The tangents of outputs, given those of inputs; None where nothing flows.
 
     tangent(y) = sum over inputs x of y:  dy/dx * tangent(x)
@@ -126,7 +132,7 @@ def push_forward(
     return [known.get(id(y)) for y in outputs]
 
 
-def _tangent(node: Any, tangents: Sequence[Any]) -> Any:
+def _tangent(node: Any, tangents: Sequence[Adjoint]) -> Any:
     """Forward mode through one operator; None stands for zero, in and out."""
     op = node.op
     pairs = list(zip(node.inputs, tangents, strict=True))
@@ -182,7 +188,7 @@ def _zeros_for_none(found: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor
     return [zeros_like(x) if t is None else t for t, x in zip(found, like, strict=True)]
 
 
-def _check_like(name: str, kind: str, given: object, like: object) -> list[Any]:
+def _check_like(name: str, kind: str, given: object, like: object) -> list[Tensor]:
     """The leaves of `given`, which must have the nesting and shapes of `like`."""
     found, expected = leaves(given), leaves(like)
     if len(found) != len(expected):
@@ -209,7 +215,7 @@ def vjp(f: Function, *primals: object, has_aux: bool = False) -> tuple[Any, ...]
     recording = _record("vjp", f, primals)
     out, aux = _with_aux("vjp", recording.out, has_aux)
 
-    def vjp_fn(cotangents: object) -> Any:
+    def vjp_fn(cotangents: object) -> tuple[object, ...]:
         given = _check_like("vjp", "cotangent", cotangents, out)
         pairs = [
             (y, u)
@@ -240,7 +246,7 @@ def value_and_grad(
     (13.0, [18.0, 4.0])
     """
 
-    def differentiated(*args: object, **kwargs: object) -> Any:
+    def differentiated(*args: object, **kwargs: object) -> tuple[object, object]:
         primals, call = _split(f, argnums, args, kwargs)
         recording = _record("grad", call, primals)
         value, aux = _with_aux("grad", recording.out, has_aux)
@@ -268,7 +274,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
     """
     both = value_and_grad(f, argnums, has_aux)
 
-    def differentiated(*args: object, **kwargs: object) -> Any:
+    def differentiated(*args: object, **kwargs: object) -> object:
         value, gradients = both(*args, **kwargs)
         return (gradients, value[1]) if has_aux else gradients
 
@@ -277,7 +283,7 @@ def grad(f: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -
 
 def _split(
     f: Function, argnums: int | Sequence[int], args: tuple[object, ...], kwargs: dict[str, object]
-) -> tuple[tuple[Any, ...], Function]:
+) -> tuple[tuple[object, ...], Function]:
     """The arguments to differentiate by, and f as a function of only those."""
     several = argnums if isinstance(argnums, Sequence) else (argnums,)
     positions = [whole_number("grad", "argnums", i) for i in several]
@@ -288,7 +294,7 @@ def _split(
     if len({i % len(args) for i in positions}) < len(positions):
         raise ValueError(f"[grad] argnums must be distinct, got {argnums} of {len(args)}.")
 
-    def call(*chosen: object) -> Any:
+    def call(*chosen: object) -> object:
         replaced = list(args)
         for i, x in zip(positions, chosen, strict=True):
             replaced[i] = x
@@ -297,7 +303,7 @@ def _split(
     return tuple(args[i] for i in positions), call
 
 
-def _as_given(results: tuple[object, ...], argnums: int | Sequence[int]) -> Any:
+def _as_given(results: tuple[T, ...], argnums: int | Sequence[int]) -> T | tuple[T, ...]:
     """One result for an int, a tuple of them for a sequence."""
     return results if isinstance(argnums, Sequence) else results[0]
 
@@ -338,7 +344,7 @@ def jvp(f: Function, primals: object, tangents: object, has_aux: bool = False) -
     return (*both, _released(recording, aux)) if has_aux else both
 
 
-def _or_zeros(tangent: Any, y: Tensor) -> Tensor:
+def _or_zeros(tangent: Adjoint, y: Tensor) -> Value:
     return zeros_like(y) if tangent is None else tangent
 
 
@@ -357,7 +363,7 @@ def jacobian(f: Function, argnums: int | Sequence[int] = 0, mode: str | None = N
     if mode not in (None, "rev", "fwd"):
         raise ValueError(f'[jacobian] expected mode "rev", "fwd" or None, got {mode!r}.')
 
-    def derivatives(*args: object, **kwargs: object) -> Any:
+    def derivatives(*args: object, **kwargs: object) -> object:
         primals, call = _split(f, argnums, args, kwargs)
         recording = _record("jacobian", call, primals)
         results = leaves(recording.out)

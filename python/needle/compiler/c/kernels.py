@@ -7,7 +7,7 @@ taken in the type that values are computed in (reductions of float: in double).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...backend.c_elements import of_nothing
 from ...backend.protocol import REDUCE
@@ -16,8 +16,13 @@ from ..ir.graph import Operand
 from . import networks as c_networks
 from .text import STORED, CBody, index_names, literal, rounded, suffix
 
+if TYPE_CHECKING:
+    from ...types import Scalar
 
-def _elementwise(k: CBody, out: Operand, ins: Sequence[Any], value: Callable[..., str]) -> None:
+
+def _elementwise(
+    k: CBody, out: Operand, ins: Sequence[Operand | Scalar], value: Callable[..., str]
+) -> None:
     """out = value(ins), element by element."""
     k.name(out, "out")
     for letter, x in zip("abc", ins, strict=False):
@@ -31,7 +36,7 @@ def _elementwise(k: CBody, out: Operand, ins: Sequence[Any], value: Callable[...
     k.close(len(indices))
 
 
-def _fill(k: CBody, out: Operand, value: Any) -> None:
+def _fill(k: CBody, out: Operand, value: Scalar) -> None:
     is_half = STORED[out.dtype] == "uint16_t"
     number = rounded(literal(value, float32), float32, out.dtype) if is_half else None
     _elementwise(k, out, (), lambda: number or literal(value, out.dtype))

@@ -6,11 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...backend.protocol import BLOCKING
 from ...ndarray.layout import Shape, broadcast_shapes, effective_strides
 from ...tile.ir import TypedProgram
+
+if TYPE_CHECKING:
+    from ...backend.protocol import Operand
 
 GRAIN = 32768  # elements in one piece of the thread pool's work, without column sums
 
@@ -97,7 +100,9 @@ class Rendered:
         return tile * max(1, BLOCKING.grain // (tile * length), pieces)
 
 
-def space_of(typed: TypedProgram, outs: Sequence[Any], ins: Sequence[Any], inner: int) -> Space:
+def space_of(
+    typed: TypedProgram, outs: Sequence[Operand], ins: Sequence[Operand], inner: int
+) -> Space:
     """The space of a call. Operands have a shape and strides, as in `Backend.run`."""
     operands = (*outs, *ins)
     shape = broadcast_shapes("run", *(x.shape for x in operands))
@@ -120,13 +125,13 @@ def space_of(typed: TypedProgram, outs: Sequence[Any], ins: Sequence[Any], inner
     return Space(outer, rest, tuple(map(Steps, over, along)))
 
 
-def _spread(x: Any, shape: Shape) -> list[int]:
+def _spread(x: Operand, shape: Shape) -> list[int]:
     """The strides of an operand that is broadcast to a shape."""
     missing = len(shape) - len(x.shape)
     return [0] * missing + [*effective_strides(x.shape, x.strides)]
 
 
-def _merged(shape: Sequence[int], strides: Sequence[Any]) -> tuple[Shape, list[Shape]]:
+def _merged(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[Shape, list[Shape]]:
     """Fewer axes with the same elements in the same order: those of size 1 go, and two become one
     where all operands walk through both as through one."""
     sizes: list[int] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from ...dtype import DType, bfloat16, bool_, float16, float32, float64
 from ...tile.ir import computed_in
 from ..ir.graph import Node, Operand
 from .space import NotRendered
+
+if TYPE_CHECKING:
+    from ...types import Scalar
 
 # What elements of a dtype are in memory.
 STORED: dict[str, str] = {
@@ -26,7 +29,7 @@ def suffix(dtype: DType) -> str:
     return STORED[computed_in(dtype)]
 
 
-def literal(value: Any, dtype: DType) -> str:
+def literal(value: Scalar, dtype: DType) -> str:
     """A number as C writes it."""
     if dtype is bool_:
         return str(int(value))
@@ -128,7 +131,7 @@ class CBody:
         ]
         return f"{self.names[id(x)]}[{' + '.join(terms) or '0'}]"
 
-    def read(self, x: Any, indices: Sequence[str], dtype: DType) -> str:
+    def read(self, x: Operand | Scalar, indices: Sequence[str], dtype: DType) -> str:
         """An element in the type that it is computed in; a number is written out."""
         if not isinstance(x, Operand):
             return literal(x, dtype)

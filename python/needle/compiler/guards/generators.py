@@ -7,7 +7,7 @@ or from a new one without a seed would use the numbers of its trace in every cal
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pickle import dumps  # to compare states
 from typing import Any
@@ -33,18 +33,18 @@ class Generators:
         self.meet(NUMPYS)
         self.meet(PYTHONS)
 
-    def meet(self, value: Any) -> None:
+    def meet(self, value: object) -> None:
         """An object that the function can reach: is it a generator?"""
         kinds = (np.random.Generator, np.random.RandomState, random.Random)
         is_one = isinstance(value, kinds) and not isinstance(value, random.SystemRandom)
         if is_one and id(value) not in self._met:
             self._met[id(value)] = value, _state(value)
 
-    def states(self) -> list[tuple[Any, Any]]:
+    def states(self) -> list[tuple[object, object]]:
         """Where each of them is now."""
         return [(generator, _state(generator)) for generator, _ in self._met.values()]
 
-    def rewind(self) -> Any:
+    def rewind(self) -> object:
         """Set all to where they were; gives one that has been drawn from, or None."""
         drawn = [pair for pair in self._met.values() if dumps(_state(pair[0])) != dumps(pair[1])]
         rewind(drawn)
@@ -66,7 +66,7 @@ def _state(generator: Any) -> Any:
     return (getattr(generator, "get_state", None) or generator.getstate)()
 
 
-def rewind(states: list[tuple[Any, Any]]) -> None:
+def rewind(states: Sequence[tuple[Any, Any]]) -> None:
     """Set generators to where they were."""
     for generator, state in states:
         if isinstance(generator, np.random.Generator):
@@ -81,11 +81,11 @@ def no_entropy() -> Iterator[None]:
     generators that are made without a seed do so, those of Python, and `secrets`."""
     kept = vars(random)["_urandom"], random.Random.seed
 
-    def urandom(size: int) -> Any:
+    def urandom(size: int) -> object:
         _check_entropy()
         return kept[0](size)
 
-    def seed(generator: Any, a: Any = None, *args: Any, **kwargs: Any) -> None:
+    def seed(generator: random.Random, a: Any = None, *args: int, **kwargs: int) -> None:
         if a is None:
             _check_entropy()
         kept[1](generator, a, *args, **kwargs)
@@ -102,6 +102,6 @@ def _check_entropy() -> None:
         raise at_user_line(f"[jit] the function uses a random generator without a seed {REFUSED}")
 
 
-def _put(urandom: Any, seed: Any) -> None:
+def _put(urandom: Callable[..., object], seed: Callable[..., None]) -> None:
     vars(random)["_urandom"] = urandom
     setattr(random.Random, "seed", seed)  # noqa: B010

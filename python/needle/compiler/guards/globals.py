@@ -90,7 +90,7 @@ class _Missing:
     """Stands for the object of a name that is not defined."""
 
 
-def _look_up(place: Place, name: str) -> Any:
+def _look_up(place: Place, name: str) -> object:
     if isinstance(place, dict):
         return place.get(name, _Missing)
     try:
@@ -102,14 +102,14 @@ def _look_up(place: Place, name: str) -> Any:
 class Reader:
     """Finds what functions use from outside, before they are called."""
 
-    def __init__(self, meet: Callable[[Any], None]):
+    def __init__(self, meet: Callable[[object], None]):
         self.names: dict[Any, Name] = {}
         self.facts: dict[Any, Fact] = {}  # of containers, and of attributes of classes
         self._meet = meet
         self._seen: set[weakref.ref[FunctionType]] = set()
         self._home = PACKAGE  # the folder of the first function, which may be installed
 
-    def read(self, function: Any) -> None:
+    def read(self, function: object) -> None:
         """Note the names of a function and of what it wraps."""
         if isinstance(function, functools.partial):
             self._meet((function.func, function.args, function.keywords))
@@ -123,7 +123,7 @@ class Reader:
                 self._seen.add(weakref.ref(function))
                 self._read(function)
         elif "__wrapped__" in getattr(function, "__dict__", ()):  # another compiled function
-            self.read(function.__wrapped__)
+            self.read(vars(function)["__wrapped__"])
 
     def _read(self, function: FunctionType) -> None:
         code, cells = function.__code__, function.__closure__ or ()
@@ -159,7 +159,7 @@ class Reader:
             elif is_changeable(value) and step not in WRITERS:
                 self._add(value, "", text)
 
-    def _add(self, owner: Any, name: str, text: str) -> None:
+    def _add(self, owner: object, name: str, text: str) -> None:
         """An attribute of a class, or (without a name) a container."""
         value = getattr(owner, name, _Missing) if name else owner
         is_data = isinstance(value, PLAIN) or is_changeable(value)
@@ -170,13 +170,13 @@ class Reader:
             self.facts[id(owner), name] = Fact(read, read(), text, is_told=False)
 
 
-def _reading(container: Any) -> Callable[[], Any]:
+def _reading(container: object) -> Callable[[], object]:
     """How to get parts(container), which are made anew only if an item is another object."""
     kept, made = [*(items_of(container) or ())], parts(container)
     if any(map(is_changeable, kept)):
         return lambda: parts(container)
 
-    def read() -> Any:
+    def read() -> object:
         nonlocal kept, made
         now = items_of(container)
         if len(now) != len(kept) or not all(map(is_, now, kept)):

@@ -36,7 +36,7 @@ from ..trace.state import Cell, data_of, grad_of, set_data, set_grad
 from ..trace.tracer import ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
 
 if TYPE_CHECKING:
-    from ...types import Gradients, NumpyArray
+    from ...types import Gradients, NumpyArray, Value
 
 
 class Binding:
@@ -46,7 +46,7 @@ class Binding:
         self,
         plan: Plan,
         trace: Trace,
-        constants: dict[FlatValue, Any],
+        constants: dict[FlatValue, object],
         prepacked_weights: dict[FlatValue, Operand],
         may_fail: bool,
     ):
@@ -125,12 +125,12 @@ class Binding:
         self.numpy_state: Any = None  # of NumPy's generator before the last call
         self.counter_slot = None if trace.counters is None else slots.get(trace.counters)
 
-    def _prepacked(self, weights: Operand, i: int) -> Any:
+    def _prepacked(self, weights: Operand, i: int) -> object:
         """The memory of the panels of weights that are in a tensor that the program knows."""
         array = self.known.array(i)
         return prepacked(weights, array.device, array._handle)
 
-    def buffers(self, arguments: list[NDArray]) -> list[Any]:
+    def buffers(self, arguments: list[NDArray]) -> list[object]:
         """The memory of every slot but those of state and results."""
         buffers = self.template.copy()
         for to, weights, i in self.prepacked_slots:
@@ -195,14 +195,14 @@ class Binding:
             elif output.kind != MEMORY:  # its slot is the state's own
                 self.new_outputs.append((i, slot))
 
-    def outputs(self, buffers: list[object]) -> list[tuple[int, Any]]:
+    def outputs(self, buffers: list[object]) -> list[tuple[int, object]]:
         """Give state and results memory; returns the outputs that got new memory, with it."""
         new = self.new_outputs
         if empty := take_memory(self.known.places, self.reads, self.donations, buffers):
             new = [(self.donated_outputs[k], self.donations[k]) for k in empty] + new
         if empty := take_gradients(self.gradient_donations, buffers):
             new = [(self.gradient_outputs[k], self.gradient_donations[k][0]) for k in empty] + new
-        made: list[tuple[int, Any]] = []
+        made: list[tuple[int, object]] = []
         for i, slot in new:
             value = self.plan.results[i].value
             buffers[slot] = self.trace.outputs[i].device.mod.empty(value.size, value.dtype)
@@ -229,7 +229,7 @@ class Binding:
             if o.kind == RESULT and o.requires_grad and not o.is_freed
         ]
 
-    def deliver(self, made: list[tuple[int, object]], originals: list[object]) -> Any:
+    def deliver(self, made: list[tuple[int, object]], originals: list[object]) -> object:
         """Put every result where it belongs; gives what the function returns."""
         trace = self.trace
         results = self.leaves.copy()
@@ -319,7 +319,7 @@ def _array_of(x: object) -> Any:
     return data_of(x) if isinstance(x, Tensor) else x
 
 
-def _memory_of(x: object) -> Any:
+def _memory_of(x: object) -> object:
     """The memory of an argument: a NumPy array stands for its own."""
     return x if isinstance(x, np.ndarray) else _array_of(x)._handle
 
@@ -331,7 +331,7 @@ class Compiled(TensorOp):
     """A result of a compiled function that changes something: its gradient raises an error. The
     gradients of others are in compiler/vjp.py."""
 
-    def gradient(self, out_grad: Tensor, node: Any) -> Gradients:
+    def gradient(self, out_grad: Tensor, node: Tensor) -> Gradients:
         raise TraceError(
             f"[jit] the result of shape {node.shape} of a compiled function that changes "
             "gradients, arguments or memory has no gradient; compute gradients inside of the "
@@ -353,7 +353,7 @@ def as_result(array: NDArray, output: Output) -> NDArray | Tensor:
     return result
 
 
-def sources_of(tensors: Iterable[Any]) -> tuple[Any, ...]:
+def sources_of(tensors: Iterable[Value]) -> tuple[Value, ...]:
     """The inputs of a result that was computed from these tensors. A result of another compiled
     function is replaced by its inputs: a chain of results would keep all of them alive."""
     found = [x.inputs if isinstance(x.op, Compiled) else (x,) for x in tensors]

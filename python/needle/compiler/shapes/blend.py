@@ -27,7 +27,7 @@ from ..trace.state import State, data_of
 from ..trace.tracer import Output, Trace
 
 if TYPE_CHECKING:
-    from ...types import NumpyArray
+    from ...types import NumpyArray, Shape
 
 # A prime and twice a prime: numbers that depend on them are unlikely to occur otherwise. One is
 # even, and their difference is a prime, so that numbers such as n // 2 have no integer slope.
@@ -73,7 +73,7 @@ class Blend:
     def whole(self, a: int, b: int) -> int:
         return _affine(a, b, self.n)
 
-    def sizes(self, a: Any, b: Any) -> Any:
+    def sizes(self, a: Shape, b: Shape) -> Shape:
         if len(a) != len(b):
             raise Varies("the number of axes depends on the size")
         return tuple(map(self.whole, a, b))
@@ -158,7 +158,7 @@ class Blend:
         if a.kind != COMPUTED:
             made.inputs.append(value)
 
-    def _constant(self, a: FlatValue, b: FlatValue) -> Any:
+    def _constant(self, a: FlatValue, b: FlatValue) -> object:
         """The elements of both, or, if lengths differ, an arithmetic sequence for this size."""
         one, other = self.first.graph.constants[a], self.second.graph.constants[b]
         if one is other:
@@ -225,18 +225,18 @@ def _elements(handle: Handle, dtype: DType) -> NumpyArray:
     return np.asarray(from_device(make_view((handle.size,), (1,), 0, dtype, device, handle)))
 
 
-def _sequence(start: Any, size: int) -> NumpyArray:
+def _sequence(start: NumpyArray, size: int) -> NumpyArray:
     """An arithmetic sequence that starts with these two numbers, which may be equal."""
     step = start[1] - start[0] if start.dtype.kind in "iuf" else 0
     made = start[:1] + step * np.arange(size) if step else start[:1].repeat(size)
     return np.ascontiguousarray(made.astype(start.dtype))
 
 
-def _is_sequence(numbers: Any) -> bool:
+def _is_sequence(numbers: NumpyArray) -> bool:
     return len(numbers) > 1 and bool(np.array_equal(numbers, _sequence(numbers, len(numbers))))
 
 
-def _starts_alike(a: Any, b: Any) -> bool:
+def _starts_alike(a: NumpyArray, b: NumpyArray) -> bool:
     return bool(np.array_equal(a[:2], b[:2]))
 
 
@@ -247,7 +247,7 @@ def _described(graph: Graph) -> tuple[list[str], list[FlatValue]]:
     """Calls and results as text, with values numbered in order of use; and these values."""
     order: dict[FlatValue, int] = {}
 
-    def seen(x: object) -> Any:
+    def seen(x: object) -> object:
         if isinstance(x, Operand):
             place = order.setdefault(x.value, len(order))
             return (place, x.value.size, x.dtype, x.shape, x.strides, x.offset)
@@ -263,7 +263,7 @@ def _described(graph: Graph) -> tuple[list[str], list[FlatValue]]:
     return lines, list(order)
 
 
-def _instructions(program: TypedProgram) -> tuple[Any, ...]:
+def _instructions(program: TypedProgram) -> tuple[object, ...]:
     """What a program does, with constants where they are used: two that are equal for one size,
     such as n and 2, are a single instruction there."""
     places: list[Any] = []

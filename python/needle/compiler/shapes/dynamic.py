@@ -26,7 +26,7 @@ SMALL = 3  # derived traces are checked for this size, and for that of the first
 class Dynamic:
     """Which axes of a function's arguments are dynamic: one for all arrays, or by parameter."""
 
-    def __init__(self, function: Callable[..., Any], axes: int | dict[str, int]):
+    def __init__(self, function: Callable[..., object], axes: int | dict[str, int]):
         self.axes = axes
         self.signature = inspect.signature(function)
         numbers = axes.values() if isinstance(axes, dict) else (axes,)
@@ -78,13 +78,15 @@ def _counted(axis: int, ndim: int) -> int | None:
     return axis % ndim if -ndim <= axis < ndim else None
 
 
-def with_size(types: Sequence[Any], marks: list[int | None], n: int) -> list[ArgumentType | None]:
+def with_size(
+    types: Sequence[ArgumentType | None], marks: list[int | None], n: int
+) -> list[ArgumentType | None]:
     """Argument types with another size in the dynamic axes."""
     rest = iter(marks)
     made: list[ArgumentType | None] = []
     for kind in types:
         axis = None if kind is None else next(rest)
-        if axis is not None:
+        if kind is not None and axis is not None:
             shape = (*kind.shape[:axis], n, *kind.shape[axis + 1 :])
             made.append(replace(kind, shape=shape))
         else:
@@ -96,7 +98,7 @@ def open_key(key: Hashable, marks: list[int | None]) -> Hashable:
     """A call's key without the sizes of dynamic axes."""
     rest = iter(marks)
 
-    def opened(part: object) -> Any:
+    def opened(part: Hashable) -> Hashable:
         if not isinstance(part, tuple):
             return part
         if part and part[0] is NDArray:
@@ -105,7 +107,7 @@ def open_key(key: Hashable, marks: list[int | None]) -> Hashable:
             return (*part[:1], shape, *part[2:])
         return tuple(map(opened, part))
 
-    return opened(key)  # type: ignore[no-any-return]
+    return opened(key)
 
 
 # Families ----------------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ class Family:
 
 
 def family_of(
-    function: Callable[..., Any], call: Any, marks: list[int | None], traced: Trace, n: int
+    function: Callable[..., object], call: Any, marks: list[int | None], traced: Trace, n: int
 ) -> Family:
     """The family of a function that was traced for a call with size n. Raises TraceError if it has
     none."""

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ...autograd import Tensor
 from ...system.user_code import is_users
@@ -61,7 +61,7 @@ class SymbolicSize(int):
 
     n: int
 
-    def _linear(self, other: Any, scale: int, factor: int) -> SymbolicSize:
+    def _linear(self, other: int, scale: int, factor: int) -> SymbolicSize:
         """scale self + factor other"""
         slope, shift = (
             (other.slope, other.shift) if isinstance(other, SymbolicSize) else (0, int(other))
@@ -70,16 +70,16 @@ class SymbolicSize(int):
             self.n, scale * self.slope + factor * slope, scale * self.shift + factor * shift
         )
 
-    def __add__(self, other: object) -> Any:
+    def __add__(self, other: int) -> SymbolicSize:
         return self._linear(other, 1, 1) if isinstance(other, int) else NotImplemented
 
-    def __sub__(self, other: object) -> Any:
+    def __sub__(self, other: int) -> SymbolicSize:
         return self._linear(other, 1, -1) if isinstance(other, int) else NotImplemented
 
-    def __rsub__(self, other: object) -> Any:
+    def __rsub__(self, other: int) -> SymbolicSize:
         return self._linear(other, -1, 1) if isinstance(other, int) else NotImplemented
 
-    def __mul__(self, other: object) -> Any:
+    def __mul__(self, other: int) -> int:
         if not isinstance(other, int):
             return NotImplemented
         if isinstance(other, SymbolicSize):
@@ -98,15 +98,15 @@ class SymbolicSize(int):
         return _left(self, "a key") if _is_user() else int.__hash__(self)
 
 
-def _left(size: SymbolicSize, what: str) -> Any:
+def _left(size: SymbolicSize, what: str) -> NoReturn:
     raise at_user_line(f"[jit] the size of a dynamic axis became {what}; {REMEDY}.")
 
 
-def _comparing(name: str) -> Any:
+def _comparing(name: str) -> Callable[[SymbolicSize, int], bool]:
     compare, plain = getattr(operator, name), getattr(int, f"__{name}__")
 
-    def method(self: SymbolicSize, other: object) -> Any:
-        result = plain(self, other)
+    def method(self: SymbolicSize, other: int) -> bool:
+        result: bool = plain(self, other)
         if result is NotImplemented or not _is_user():
             return result
         if isinstance(other, SymbolicSize):  # the difference is compared with 0
@@ -119,10 +119,10 @@ def _comparing(name: str) -> Any:
     return method
 
 
-def _refusing(name: str) -> Any:
+def _refusing(name: str) -> Callable[..., object]:
     plain = getattr(int, name)
 
-    def method(self: SymbolicSize, *args: object) -> Any:
+    def method(self: SymbolicSize, *args: object) -> object:
         return _left(self, "a plain number") if _is_user() else plain(self, *args)
 
     return method

@@ -34,7 +34,7 @@ from .ops.elementwise import Casting
 from .ops.index.masked import Reduced, Spread
 from .ops.shape.movement import InOrder
 from .types import (
-    Axes, DeviceLike, DTypeLike, Index, NumpyArray, Padding, Scalar, Sizes, TensorLike,
+    Axes, DeviceLike, DTypeLike, Index, NumpyArray, Padding, Scalar, ShapeLike, Sizes, TensorLike,
 )
 
 class TensorMethods:

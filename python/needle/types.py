@@ -39,6 +39,7 @@ class Placed(TypedDict, total=False):
 
 Axes: TypeAlias = int | Sequence[int] | None
 Sizes: TypeAlias = int | Sequence[int]  # one for all axes, or one for each
+ShapeLike: TypeAlias = Sizes | np.integer[Any] | NumpyArray | Tensor  # of a new tensor
 Padding: TypeAlias = Sizes | Sequence[Sequence[int]] | str  # also (before, after) pairs
 IndexEntry: TypeAlias = (
     int

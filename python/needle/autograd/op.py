@@ -12,7 +12,7 @@ from .. import _native, config
 from .unbroadcast import unbroadcast_all
 
 if TYPE_CHECKING:
-    from ..types import Adjoint, Gradients, Value
+    from ..types import Gradients, Value
 
 __all__ = ["Op"]
 
@@ -45,7 +45,7 @@ class Op:
         was broadcast or promoted stays so: see unbroadcast.py."""
         raise TypeError(f"[{type(self).__name__}] has no gradient.")
 
-    def gradient_as_tuple(self, out_grad: Value, node: Value) -> tuple[Adjoint, ...]:
+    def gradient_as_tuple(self, out_grad: Value, node: Value) -> tuple[Any, ...]:
         """`gradient`, always as a tuple, each adjoint in the form of its input."""
         result = self.gradient(out_grad, node)
         found = tuple(result) if isinstance(result, (tuple, list)) else (result,)

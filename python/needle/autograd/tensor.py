@@ -399,7 +399,7 @@ class Tensor(Value, TensorMethods):
         data = self.realize_cached_data()
         return (data if isinstance(data, NDArray) else numpy_mode.wrap(data))._export_buffer()
 
-    def __dlpack__(self, **options: object) -> object:
+    def __dlpack__(self, **options: Any) -> Any:
         return self.realize_cached_data().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:

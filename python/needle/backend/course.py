@@ -16,6 +16,7 @@ from ..dtype import DType, bool_, float32
 
 if TYPE_CHECKING:
     from ..backend.protocol import Backend, Handle
+    from ..types import NumpyArray
 
 TILE = 8  # __tile_size__: the side of the square tiles that matmul_tiled takes
 
@@ -37,11 +38,11 @@ class _View:
         self.offset, self.dtype = offset, dtype
 
 
-def _flat(handle: Any) -> _View:
+def _flat(handle: Handle) -> _View:
     return _View(handle, (handle.size,), (1,))
 
 
-def _matrix(handle: Any, rows: int, columns: int) -> _View:
+def _matrix(handle: Handle, rows: int, columns: int) -> _View:
     return _View(handle, (rows, columns), (columns, 1))
 
 
@@ -55,31 +56,43 @@ def _array(mod: Backend, size: int) -> Handle:
     return mod.empty(size, float32)
 
 
-def _to_numpy(mod: Any, a: Any, shape: Sequence[int], strides: Sequence[int], offset: int) -> Any:
+def _to_numpy(
+    mod: Backend, a: Handle, shape: Sequence[int], strides: Sequence[int], offset: int
+) -> NumpyArray:
     return mod.to_numpy(_View(a, tuple(shape), tuple(strides), offset))
 
 
-def _from_numpy(mod: Any, array: np.ndarray[Any, Any], out: Any) -> None:
+def _from_numpy(mod: Backend, array: NumpyArray, out: Handle) -> None:
     contiguous = np.ascontiguousarray(array, np.float32)
     mod.copy(_flat(out), _flat(mod.from_numpy(contiguous, float32)))
 
 
-def _fill(mod: Any, out: Any, value: float) -> None:
+def _fill(mod: Backend, out: Handle, value: float) -> None:
     mod.fill(_flat(out), float(value))
 
 
-def _compact(mod: Any, a: Any, out: Any, shape: Any, strides: Any, offset: int) -> None:
+def _compact(
+    mod: Backend, a: Handle, out: Handle, shape: Sequence[int], strides: Sequence[int], offset: int
+) -> None:
     source = _View(a, tuple(shape), tuple(strides), offset)
     mod.copy(_View(out, source.shape, _row_major(source.shape)), source)
 
 
-def _ewise_setitem(mod: Any, a: Any, out: Any, shape: Any, strides: Any, offset: int) -> None:
+def _ewise_setitem(
+    mod: Backend, a: Handle, out: Handle, shape: Sequence[int], strides: Sequence[int], offset: int
+) -> None:
     target = _View(out, tuple(shape), tuple(strides), offset)
     mod.copy(target, _View(a, target.shape, _row_major(target.shape)))
 
 
 def _scalar_setitem(
-    mod: Any, size: int, value: float, out: Any, shape: Any, strides: Any, offset: int
+    mod: Backend,
+    size: int,
+    value: float,
+    out: Handle,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    offset: int,
 ) -> None:
     mod.fill(_View(out, tuple(shape), tuple(strides), offset), float(value))
 
@@ -97,30 +110,30 @@ def _operand(x: Any) -> Any:
     return _flat(x) if hasattr(x, "ptr") else float(x)
 
 
-def _unary(mod: Any, a: Any, out: Any, *, kernel: str) -> None:
+def _unary(mod: Backend, a: Handle, out: Handle, *, kernel: str) -> None:
     mod.unary(kernel, _flat(out), _flat(a))
 
 
-def _binary(mod: Any, a: Any, b: object, out: Any, *, kernel: str) -> None:
+def _binary(mod: Backend, a: Handle, b: object, out: Handle, *, kernel: str) -> None:
     other = _operand(b)
     mod.binary(kernel, _flat(out), _flat(a), other)
 
 
-def _compare(mod: Any, a: Any, b: Any, out: Any, *, kernel: str) -> None:
+def _compare(mod: Backend, a: Handle, b: Handle, out: Handle, *, kernel: str) -> None:
     other = _operand(b)
     answer = _View(mod.empty(out.size, bool_), (out.size,), (1,), 0, bool_)
     mod.binary(kernel, answer, _flat(a), other)
     mod.copy(_flat(out), answer)  # 0.0 or 1.0
 
 
-def _matmul(mod: Any, a: Any, b: Any, out: Any, m: int, n: int, p: int) -> None:
+def _matmul(mod: Backend, a: Handle, b: Handle, out: Handle, m: int, n: int, p: int) -> None:
     mod.matmul(_matrix(out, m, p), _matrix(a, m, n), _matrix(b, n, p))
 
 
-def _matmul_tiled(mod: Any, a: Any, b: Any, out: Any, m: int, n: int, p: int) -> None:
+def _matmul_tiled(mod: Backend, a: Handle, b: Handle, out: Handle, m: int, n: int, p: int) -> None:
     """out, a, b hold T x T tiles; m, n, p are multiples of T."""
 
-    def dense(handle: Any, rows: int, columns: int) -> _View:
+    def dense(handle: Handle, rows: int, columns: int) -> _View:
         tiled = _untiled(handle, rows, columns)
         copy = mod.empty(rows * columns, float32)
         mod.copy(_View(copy, tiled.shape, _row_major(tiled.shape)), tiled)
@@ -132,7 +145,7 @@ def _matmul_tiled(mod: Any, a: Any, b: Any, out: Any, m: int, n: int, p: int) ->
     mod.copy(target, _View(product._handle, target.shape, _row_major(target.shape)))
 
 
-def _reduce(mod: Any, a: Any, out: Any, reduce_size: int, *, kernel: str) -> None:
+def _reduce(mod: Backend, a: Handle, out: Handle, reduce_size: int, *, kernel: str) -> None:
     mod.reduce(kernel, _matrix(out, out.size, 1), _matrix(a, out.size, reduce_size))
 
 

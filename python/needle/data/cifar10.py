@@ -6,7 +6,7 @@ import io
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class CIFAR10Dataset(Images):
     def __len__(self) -> int:
         return len(self.y)
 
-    def transformed(self, image: Array) -> Array:
+    def transformed(self, image: Array) -> Any:
         return self.apply_transforms(image.transpose(1, 2, 0)).transpose(2, 0, 1)
 
     def fetch(self, indices: Positions) -> tuple[Array, Array]:

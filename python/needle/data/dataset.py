@@ -49,7 +49,7 @@ class Dataset:
     def __len__(self) -> int:
         raise TypeError(f"[{type(self).__name__}] define __len__(self).")
 
-    def apply_transforms(self, x: Array) -> Array:
+    def apply_transforms(self, x: Any) -> Any:
         """The transforms, one after the other."""
         for transform in self.transforms or ():
             x = transform(x)
@@ -91,7 +91,7 @@ class ArrayBacked(Dataset):
 class Images(ArrayBacked):
     """(images, labels), one or several at once; every image is transformed by itself."""
 
-    def transformed(self, image: Array) -> Array:
+    def transformed(self, image: Array) -> Any:
         """An image after the transforms."""
         return self.apply_transforms(image)
 

@@ -24,7 +24,7 @@ from ..ops.common import Creation, check_tensor, either, flag, numpy_options, wh
 from ..ops.shape.movement import is_dtype
 
 if TYPE_CHECKING:
-    from ..types import DTypeLike, NumpyArray, Sizes, TensorLike
+    from ..types import DTypeLike, NumpyArray, ShapeLike, TensorLike
 
 __all__ = [
     "full", "ones", "zeros", "empty", "full_like", "ones_like", "zeros_like",
@@ -37,7 +37,10 @@ Device = BackendDevice | str | None
 
 
 def _shape(
-    sizes: tuple[Sizes, ...], op: str, size: Sizes | None = None, numpy: Creation | None = None
+    sizes: tuple[ShapeLike, ...],
+    op: str,
+    size: ShapeLike | None = None,
+    numpy: Creation | None = None,
 ) -> Shape:
     """(2, 3), ((2, 3),) and size=(2, 3) -> (2, 3); NumPy's keywords must ask for nothing."""
     if numpy:
@@ -63,7 +66,7 @@ def _device(device: Device) -> BackendDevice:
 
 
 def full(
-    shape: Sizes,
+    shape: ShapeLike,
     fill_value: Scalar,
     dtype: DTypeLike = "float32",
     *,
@@ -85,7 +88,7 @@ def full(
 
 
 def constant(
-    *shape: Sizes,
+    *shape: ShapeLike,
     c: Scalar = 1.0,
     device: Device = None,
     dtype: DTypeLike = "float32",
@@ -97,8 +100,8 @@ def constant(
 
 
 def ones(
-    *shape: Sizes,
-    size: Sizes | None = None,
+    *shape: ShapeLike,
+    size: ShapeLike | None = None,
     device: Device = None,
     dtype: DTypeLike = "float32",
     requires_grad: bool = False,
@@ -110,8 +113,8 @@ def ones(
 
 
 def zeros(
-    *shape: Sizes,
-    size: Sizes | None = None,
+    *shape: ShapeLike,
+    size: ShapeLike | None = None,
     device: Device = None,
     dtype: DTypeLike = "float32",
     requires_grad: bool = False,
@@ -123,8 +126,8 @@ def zeros(
 
 
 def empty(
-    *shape: Sizes,
-    size: Sizes | None = None,
+    *shape: ShapeLike,
+    size: ShapeLike | None = None,
     device: Device = None,
     dtype: DTypeLike = "float32",
     requires_grad: bool = False,
@@ -147,7 +150,7 @@ class Drawn(TypedDict, total=False):
 class Like(TypedDict, total=False):
     """What may differ from the tensor that a new one is like. The others have NumPy's defaults."""
 
-    shape: Sizes | None
+    shape: ShapeLike | None
     device: Device
     requires_grad: bool
     order: Literal["K"]
@@ -292,8 +295,8 @@ def _source(generator: random.RandomSource | None) -> random.RandomSource:
 
 
 def rand(
-    *shape: Sizes,
-    size: Sizes | None = None,
+    *shape: ShapeLike,
+    size: ShapeLike | None = None,
     low: float = 0.0,
     high: float = 1.0,
     device: Device = None,
@@ -308,8 +311,8 @@ def rand(
 
 
 def randn(
-    *shape: Sizes,
-    size: Sizes | None = None,
+    *shape: ShapeLike,
+    size: ShapeLike | None = None,
     mean: float = 0.0,
     std: float = 1.0,
     device: Device = None,
@@ -324,7 +327,7 @@ def randn(
 
 
 def randb(
-    *shape: Sizes,
+    *shape: ShapeLike,
     p: float = 0.5,
     device: Device = None,
     dtype: DTypeLike = "bool",
@@ -339,10 +342,10 @@ def randb(
 
 def randint(
     low: int,
-    high: int | Sizes | None = None,
-    shape: Sizes | None = None,
+    high: ShapeLike | None = None,
+    shape: ShapeLike | None = None,
     *,
-    size: Sizes | None = None,
+    size: ShapeLike | None = None,
     device: Device = None,
     dtype: DTypeLike = "int64",
     requires_grad: bool = False,

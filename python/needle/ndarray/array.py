@@ -179,7 +179,7 @@ class NDArray(_native.ArrayBase):
         handle = view_of(self._handle.array)._handle
         return make_view(self.shape, self.strides, self.offset, self.dtype, host(), handle)
 
-    def __dlpack__(self, **options: Any) -> object:
+    def __dlpack__(self, **options: Any) -> Any:
         if self.device == cpu_numpy():
             if self.dtype is bfloat16:
                 raise BufferError("[dlpack] cpu_numpy() keeps bfloat16 as bits; move it to cpu().")

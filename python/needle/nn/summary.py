@@ -190,7 +190,7 @@ def _tensors(output: object) -> Iterator[Tensor]:
 
 def summary(
     model: Module,
-    input_shape: Sequence[int] | list[Sequence[int] | Tensor],
+    input_shape: Sequence[int] | Sequence[Sequence[int] | Tensor],
     *,
     dtype: DTypeLike = "float32",
     device: DeviceLike | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast, overload
 
 import numpy as np
 
@@ -81,6 +81,10 @@ class Optimizer:
 
     # Stepping -----------------------------------------------------------------------------------
 
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], L]) -> L: ...
     def step(self, closure: Callable[[], L] | None = None) -> L | None:
         """Update every parameter that has a gradient; returns the closure's loss if there is one.
 

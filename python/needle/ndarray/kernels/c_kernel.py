@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class CKernel:
 
     def __call__(
         self,
-        *inputs: NDArray | Scalar,
+        *inputs: NDArray | Scalar | np.generic,
         shapes: Sequence[Shape] | None = None,
         dtypes: Sequence[DTypeLike] | None = None,
         count: int | None = None,
@@ -127,7 +127,7 @@ def _check_names(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> No
 @array_function
 def _call(
     kernel: CKernel,
-    inputs: tuple[NDArray | Scalar, ...],
+    inputs: tuple[NDArray | Scalar | np.generic, ...],
     shapes: Sequence[Shape] | None,
     dtypes: Sequence[DTypeLike] | None,
     count: int | None,
@@ -163,7 +163,7 @@ def _call(
     return outs[0] if number == 1 else outs
 
 
-def _entered(kernel: CKernel, value: NDArray | Scalar, first: NDArray) -> NDArray:
+def _entered(kernel: CKernel, value: object, first: NDArray) -> NDArray:
     """An input as a compact array."""
     if isinstance(value, NDArray):
         return value.compact()
@@ -172,4 +172,4 @@ def _entered(kernel: CKernel, value: NDArray | Scalar, first: NDArray) -> NDArra
             f"[{kernel.name}] expected arrays and Python numbers, got {type(value).__name__}; in "
             "an operator's compute, inputs are arrays."
         )
-    return full((), value, NUMBERS[type(value)], first.device)
+    return full((), cast("Scalar", value), NUMBERS[type(value)], first.device)

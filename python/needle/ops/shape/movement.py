@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from ...autograd import Tensor, TensorOp
 from ...backend import BackendDevice, device_named
@@ -25,7 +25,7 @@ from ..common import (
 from ..elementwise import astype
 
 if TYPE_CHECKING:
-    from ...types import Axes, DeviceLike, DTypeLike, NDArray, Shape, Sizes
+    from ...types import Axes, DeviceLike, DTypeLike, NDArray, Shape, ShapeLike, Sizes
 
 __all__ = [
     "Reshape", "reshape", "flatten", "squeeze", "expand_dims", "unsqueeze", "BroadcastTo",
@@ -35,13 +35,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def sequence(op: str, values: tuple[Axes, ...], named: Axes) -> int | Sequence[int]:
+def sequence(op: str, values: tuple[object, ...], named: object) -> Any:
     """f(x, (2, 3)), f(x, 2, 3) and f(x, name=(2, 3)) mean the same."""
     if named is not None:
         if values:
             raise TypeError(f"[{op}] expected sizes once, got {values!r:.60} and {named!r:.60}.")
         return named
-    return values[0] if len(values) == 1 else values  # type: ignore[return-value]
+    return values[0] if len(values) == 1 else values
 
 
 # Shape --------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class InOrder(TypedDict, total=False):
 
 
 def reshape(
-    a: Tensor, *sizes: Sizes, shape: Sizes | None = None, **numpy: Unpack[InOrder]
+    a: Tensor, *sizes: ShapeLike, shape: ShapeLike | None = None, **numpy: Unpack[InOrder]
 ) -> Tensor:
     """The same elements in another shape, reshape(a, (2, 3)) or (a, 2, 3); one size may be -1."""
     if numpy:
@@ -139,7 +139,7 @@ class BroadcastTo(TensorOp):
 
 
 def broadcast_to(
-    a: Tensor, *sizes: Sizes, shape: Sizes | None = None, subok: Literal[False] = False
+    a: Tensor, *sizes: ShapeLike, shape: ShapeLike | None = None, subok: Literal[False] = False
 ) -> Tensor:
     """a stretched to a shape by NumPy's rules."""
     if subok is not False:

@@ -24,7 +24,7 @@ Written by tools/tensor_methods.py from the table in ops/tensor_table.py; not th
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Unpack, overload
+from typing import Literal, Unpack, overload
 
 from .autograd import Tensor, TensorTuple
 from .backend import BackendDevice
@@ -34,7 +34,8 @@ from .ops.elementwise import Casting
 from .ops.index.masked import Reduced, Spread
 from .ops.shape.movement import InOrder
 from .types import (
-    Axes, DeviceLike, DTypeLike, Index, NumpyArray, Padding, Scalar, ShapeLike, Sizes, TensorLike,
+    Axes, Border, DeviceLike, DTypeLike, Index, NumpyArray, Padding, Scalar, ShapeLike, Sizes,
+    TensorLike,
 )
 
 class TensorMethods:
@@ -68,9 +69,7 @@ def line_of(name: str, function: Callable[..., object]) -> str:
         annotation = p.annotation if p.annotation is p.empty else _Text(p.annotation)
         parameters.append(p.replace(default=default, annotation=annotation))
     shown = str(signature.replace(parameters=parameters, return_annotation=inspect._empty))
-    reflected = name.startswith("__r")  # written for Any, give a Tensor
-    returns = "Tensor" if reflected else str(signature.return_annotation)
-    return f"    def {name}{shown} -> {returns}: ..."
+    return f"    def {name}{shown} -> {signature.return_annotation}: ..."
 
 
 def stub() -> str:

@@ -40,7 +40,8 @@ class Placed(TypedDict, total=False):
 Axes: TypeAlias = int | Sequence[int] | None
 Sizes: TypeAlias = int | Sequence[int]  # one for all axes, or one for each
 ShapeLike: TypeAlias = Sizes | np.integer[Any] | NumpyArray | Tensor  # of a new tensor
-Padding: TypeAlias = Sizes | Sequence[Sequence[int]] | str  # also (before, after) pairs
+Border: TypeAlias = Sizes | Sequence[Sequence[int]] | NumpyArray  # also (before, after) pairs
+Padding: TypeAlias = Sizes | Sequence[Sequence[int]] | str
 IndexEntry: TypeAlias = (
     int
     | slice

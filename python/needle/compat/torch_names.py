@@ -50,7 +50,7 @@ from ..ops.shape.movement import (
 )
 
 if TYPE_CHECKING:
-    from ..types import DeviceLike, DTypeLike, Index, Scalar, Sizes, TensorLike
+    from ..types import DeviceLike, DTypeLike, Scalar, Sizes, TensorLike
 
 __all__ = [
     "cat", "concat", "div", "mul", "neg", "pow", "sub", "ge", "gt", "le", "lt", "clamp", "eq",
@@ -151,7 +151,7 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @reporting_as("index_select")
-def index_select(x: Tensor, dim: int, index: Index) -> Tensor:
+def index_select(x: Tensor, dim: int, index: TensorLike) -> Tensor:
     """The slices of an axis at the given positions."""
     rows, axis = along("index_select", x, dim)
     at = vector_of_places("index_select", index, x)
@@ -210,7 +210,7 @@ def vstack(tensors: Sequence[Tensor], **numpy: Unpack[Joined]) -> Tensor:
 
 
 def isclose(
-    a: TensorLike, b: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    a: TensorLike, b: TensorLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:
     """|a - b| <= atol + rtol |b|, or equal"""
     if not (rtol >= 0 and atol >= 0):

@@ -14,7 +14,7 @@ from ..ndarray.random import RandomSource
 from .dataset import permutation
 
 if TYPE_CHECKING:
-    from ..types import NumpyArray
+    from ..types import NumpyArray, TensorLike
 
 __all__ = [
     "Sampler", "SequentialSampler", "RandomSampler", "SubsetRandomSampler",
@@ -127,7 +127,7 @@ class WeightedRandomSampler(Sampler):
 
     def __init__(
         self,
-        weights: object,
+        weights: TensorLike,
         num_samples: int,
         replacement: bool = True,
         generator: RandomSource | None = None,

@@ -13,7 +13,7 @@ from .dataset import ArrayBacked
 from .files import existing
 
 if TYPE_CHECKING:
-    from ..types import DeviceLike, DTypeLike, Index, PathLike, Placed
+    from ..types import DeviceLike, DTypeLike, Index, PathLike, Placed, TensorLike
 
 __all__ = ["Dictionary", "Corpus", "batchify", "get_batch", "TextDataset", "read_text"]
 
@@ -119,7 +119,7 @@ class TextDataset(ArrayBacked):
                 f"[TextDataset] {error.args[0]!r} does not occur in the vocabulary."
             ) from None
 
-    def decode(self, ids: object) -> str:
+    def decode(self, ids: TensorLike) -> str:
         """Ids -> text."""
         numbers = np.asarray(ids, np.int64)
         if self.level == "byte":

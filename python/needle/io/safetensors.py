@@ -38,7 +38,7 @@ LONGEST_HEADER = 100_000_000
 METADATA = "__metadata__"  # the entry of the header that is no tensor
 
 
-def _stored(tensor: Tensor) -> tuple[DType, NumpyArray]:
+def _stored(tensor: Tensor | NumpyArray) -> tuple[DType, NumpyArray]:
     """A tensor's dtype and its elements in storage form, C order, little-endian."""
     data = tensor.realize_cached_data() if isinstance(tensor, Tensor) else np.asarray(tensor)
     if isinstance(data, np.ndarray):
@@ -47,7 +47,9 @@ def _stored(tensor: Tensor) -> tuple[DType, NumpyArray]:
     return data.dtype, np.asarray(from_device(data), order="C")
 
 
-def write(file: BinaryIO, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
+def write(
+    file: BinaryIO, tensors: Mapping[str, Tensor | NumpyArray], metadata: Mapping[str, str]
+) -> None:
     """Write tensors and string metadata to an open file; files with metadata, which are needle's
     own, also get checksums."""
     stored = {name: _stored(tensor) for name, tensor in tensors.items()}
@@ -142,7 +144,10 @@ def _tensor(array: NumpyArray, dtype: DType) -> Tensor:
 
 
 def write_file(
-    path: PathLike, tensors: Mapping[str, object], metadata: Mapping[str, str], what: str = "save"
+    path: PathLike,
+    tensors: Mapping[str, Tensor | NumpyArray],
+    metadata: Mapping[str, str],
+    what: str = "save",
 ) -> None:
     """Write a whole file in the place of the one at `path`; `what` is for errors."""
     with replacing(path, what) as file:

@@ -30,7 +30,7 @@ from .interop.numpy_calls import call_numpy
 from .layout import Shape
 
 if TYPE_CHECKING:
-    from ..types import Axes, DTypeLike, Handle, Index, NumpyArray
+    from ..types import ArrayLike, Axes, DTypeLike, Handle, Index, NumpyArray
 
 
 def require(condition: bool, message: str) -> None:
@@ -60,7 +60,9 @@ class NDArray(_native.ArrayBase):
 
     __array_priority__ = 1000  # NumPy defers to our operators
 
-    def __init__(self, other: object, device: BackendDevice | None = None, dtype: object = float32):
+    def __init__(
+        self, other: ArrayLike, device: BackendDevice | None = None, dtype: DTypeLike = float32
+    ):
         dtype = dtype_of(dtype)
         if isinstance(other, NDArray):
             source = other if other.dtype is dtype else other.astype(dtype)

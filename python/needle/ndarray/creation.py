@@ -17,10 +17,12 @@ from .array import NDArray, empty as _empty
 from .index import gather as select
 
 if TYPE_CHECKING:
-    from ..types import DTypeLike, NumpyArray, Scalar, Sizes
+    from ..types import ArrayLike, DTypeLike, NumpyArray, Scalar, Sizes
 
 
-def array(a: object, dtype: DTypeLike = "float32", device: BackendDevice | None = None) -> NDArray:
+def array(
+    a: ArrayLike, dtype: DTypeLike = "float32", device: BackendDevice | None = None
+) -> NDArray:
     """A copy of nested lists, a NumPy array or an NDArray."""
     return NDArray(a, device=device, dtype=dtype)
 
@@ -58,7 +60,7 @@ def _randn(
     return random.default_generator().normal(shape, dtype=dtype, device=device)
 
 
-def _one_hot(device: BackendDevice, n: int, i: object, dtype: DTypeLike = "float32") -> NDArray:
+def _one_hot(device: BackendDevice, n: int, i: ArrayLike, dtype: DTypeLike = "float32") -> NDArray:
     """1 at the positions i and 0 elsewhere, on a new last axis of size n."""
     if config.BACKEND == "np":
         index: Any = np.asarray(i)

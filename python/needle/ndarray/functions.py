@@ -229,7 +229,7 @@ def triangle(a: NDArray, k: int, upper: bool) -> NDArray:
 
 
 @array_function
-def cast(a: NDArray, dtype: object) -> NDArray:
+def cast(a: NDArray, dtype: DTypeLike) -> NDArray:
     """a as another dtype; a itself when it has it."""
     dtype = dtype_of(dtype)
     if a.dtype is dtype:

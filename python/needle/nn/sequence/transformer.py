@@ -27,7 +27,7 @@ from ..module import DEEP_ROW, IN_OUT, Module, Parameter, layouts
 from ..norm import LayerNorm
 
 if TYPE_CHECKING:
-    from ...types import DeviceLike, DTypeLike, Placed
+    from ...types import DeviceLike, DTypeLike, Placed, TensorLike
 
 __all__ = [
     "MultiheadAttention", "TransformerEncoderLayer", "TransformerDecoderLayer",
@@ -411,7 +411,9 @@ class TransformerDecoder(Module):
         self.layers = [copy.deepcopy(decoder_layer) for _ in range(num_layers)]
         self.norm = norm
 
-    def forward(self, tgt: Tensor, memory: Tensor, *masks: object, **options: object) -> Tensor:
+    def forward(
+        self, tgt: Tensor, memory: Tensor, *masks: Tensor | None, **options: Tensor | bool | None
+    ) -> Tensor:
         """The masks are those of TransformerDecoderLayer, in its order or by name."""
         x = tgt
         for layer in self.layers:
@@ -432,7 +434,7 @@ class RotaryEmbedding(Module):
         self.base = base
         self.interleaved = interleaved
 
-    def angles(self, positions: object, like: Tensor) -> tuple[Tensor, Tensor]:
+    def angles(self, positions: TensorLike, like: Tensor) -> tuple[Tensor, Tensor]:
         """cos and sin (T, dim/2) for positions (T,), computed in float64."""
         frequencies = self.base ** (-np.arange(0, self.dim, 2) / self.dim)
         turned = np.asarray(positions, np.float64)[..., None] * frequencies

@@ -18,7 +18,7 @@ from ..elementwise import astype
 from .indexing import ARRAY, AddAt, FromZero, SetItem, getitem, split_index
 
 if TYPE_CHECKING:
-    from ...types import Gradients, Index, NDArray, TensorLike
+    from ...types import Gradients, NDArray, TensorLike
 
 __all__ = [
     "index_add", "Gather", "AlongIntoZeros", "gather", "take_along_axis", "ScatterAdd",
@@ -29,7 +29,7 @@ __all__ = [
 # Positions ----------------------------------------------------------------------------------------
 
 
-def places(op: str, index: Index, x: Tensor) -> Tensor:
+def places(op: str, index: TensorLike, x: Tensor) -> Tensor:
     """Positions along an axis of x that do not count from its end, as PyTorch's."""
     return FromZero()(astype(_whole(op, index, x), "int64"))
 
@@ -42,7 +42,7 @@ def rewrite_position_error(op: str, x: Tensor, axis: int) -> rewrite_index_error
     )
 
 
-def vector_of_places(op: str, index: Index, x: Tensor) -> Tensor:
+def vector_of_places(op: str, index: TensorLike, x: Tensor) -> Tensor:
     """`places` of one axis; a number is an axis of one."""
     found = places(op, index, x)
     if found.ndim > 1:
@@ -50,7 +50,7 @@ def vector_of_places(op: str, index: Index, x: Tensor) -> Tensor:
     return found.reshape((1,)) if found.ndim == 0 else found
 
 
-def _whole(op: str, index: Index, x: Tensor) -> Tensor:
+def _whole(op: str, index: TensorLike, x: Tensor) -> Tensor:
     """An index along an axis as a tensor of integers."""
     if isinstance(index, (int, np.integer, list, tuple, range)):
         index = select.index_array(index)
@@ -96,7 +96,7 @@ class AlongIntoZeros(TensorOp):
         return Gather(self.axis)(out_grad, node.inputs[1]), None
 
 
-def gather(x: Tensor, dim: int, index: Index) -> Tensor:
+def gather(x: Tensor, dim: int, index: TensorLike) -> Tensor:
     """out[i, j, k] = x[i, index[i, j, k], k] for dim 1; index may be smaller than x elsewhere."""
     row, dim = along("gather", x, dim)
     index = places("gather", index, x)
@@ -107,7 +107,11 @@ def gather(x: Tensor, dim: int, index: Index) -> Tensor:
 
 
 def take_along_axis(
-    x: Tensor, index: Index = None, axis: int | None = -1, *, indices: Index = None
+    x: Tensor,
+    index: TensorLike | None = None,
+    axis: int | None = -1,
+    *,
+    indices: TensorLike | None = None,
 ) -> Tensor:
     """`gather` with NumPy's rule: x and index (or indices) broadcast on all axes but this one. Axis
     None: of the flattened tensor."""
@@ -129,7 +133,7 @@ def take_along_axis(
 
 
 @reporting_as("index_add")
-def index_add(x: Tensor, dim: int, index: Index, src: TensorLike) -> Tensor:
+def index_add(x: Tensor, dim: int, index: TensorLike, src: TensorLike) -> Tensor:
     """x with slice i of src added to slice index[i], along dim; repeated positions add up."""
     row, dim = along("index_add", x, dim)
     value = _addend("index_add", src, x)
@@ -169,7 +173,7 @@ class ScatterAdd(TensorOp):
         return out_grad, None, Gather(self.axis)(out_grad, index)
 
 
-def scatter_add(x: Tensor, dim: int, index: Index, src: TensorLike) -> Tensor:
+def scatter_add(x: Tensor, dim: int, index: TensorLike, src: TensorLike) -> Tensor:
     """x with src[i, j, k] added at [i, index[i, j, k], k] for dim 1; repeated positions add up."""
     row, dim = along("scatter_add", x, dim)
     value = _addend("scatter_add", src, x)
@@ -198,7 +202,7 @@ def _source(op: str, value: Tensor, index: Tensor) -> Tensor:
 def scatter(
     x: Tensor,
     dim: int,
-    index: Index,
+    index: TensorLike,
     src: TensorLike | None = None,
     *,
     value: TensorLike | None = None,

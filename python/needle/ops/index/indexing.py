@@ -146,8 +146,8 @@ def iterate(x: Tensor) -> Iterator[Tensor]:
 
 @reporting_as("take")
 def take(
-    x: Tensor, index: Index = None, axis: int | None = None, *, dim: int | None = None,
-    indices: Index = None, mode: str = "raise", out: None = None,
+    x: Tensor, index: TensorLike | None = None, axis: int | None = None, *, dim: int | None = None,
+    indices: TensorLike | None = None, mode: str = "raise", out: None = None,
 ) -> Tensor:  # fmt: skip
     """The elements (axis None: of the flattened tensor) or slices of x at the positions that index
     (or indices) has. mode: those outside "raise" an error, "wrap" around, or are the first and the
@@ -163,7 +163,7 @@ def take(
     return getitem(rows, (*[slice(None)] * at, positions))
 
 
-def _inside(positions: Index, x: Tensor, n: int, mode: str) -> Tensor:
+def _inside(positions: TensorLike, x: Tensor, n: int, mode: str) -> Tensor:
     """Positions of an axis of size n, for those of NumPy's modes that know no others."""
     if mode not in ("wrap", "clip"):
         raise ValueError(f"[take] mode must be 'raise', 'wrap' or 'clip', got {mode!r:.60}.")
@@ -200,7 +200,7 @@ class FromZero(FlatOp):
         return F.run(from_zero(), ids)
 
 
-def _positions(index: Index) -> int | Tensor | NDArray | NumpyArray:
+def _positions(index: TensorLike) -> int | Tensor | NDArray | NumpyArray:
     """An index along one axis: numbers stay numbers, the rest are arrays."""
     return index if isinstance(index, (Tensor, NDArray, int)) else select.index_array(index)
 

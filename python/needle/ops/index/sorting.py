@@ -178,7 +178,7 @@ class SearchSorted(TensorOp):
 
 def searchsorted(
     ordered: Tensor, values: TensorLike | None = None, right: bool | None = None, *,
-    side: str | None = None, sorter: object = None, v: TensorLike | None = None,
+    side: str | None = None, sorter: TensorLike | None = None, v: TensorLike | None = None,
 ) -> Tensor:  # fmt: skip
     """Where values (or v) go into an ordered 1-D tensor: before equal elements, or behind them for
     right=True, or side="right". sorter: positions that put the tensor in order."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from ...autograd import Tensor, TensorOp
 from ...backend import BackendDevice, device_named
@@ -198,10 +198,10 @@ class Transpose(TensorOp):
         return transpose(out_grad, self.axes)
 
 
-def transpose(a: Tensor, axes: object = None, other: int | None = None) -> Tensor:
+def transpose(a: Tensor, axes: Axes = None, other: int | None = None) -> Tensor:
     """Two axes exchanged: transpose(a, (0, 1)) or (a, 0, 1); the last two when none are named."""
     if other is not None:
-        axes = (axes, other)
+        axes = (cast(int, axes), other)
     if axes is not None and (not isinstance(axes, (tuple, list)) or len(axes) != 2):
         raise ValueError(
             f"[transpose] expected two axes to exchange, got {axes!r}; permute takes a full order."

@@ -18,6 +18,7 @@ from .movement import broadcast_to, clone, flip
 
 if TYPE_CHECKING:
     from ...ndarray.array import NDArray
+    from ...types import Border
 
 __all__ = ["Pad", "Crop", "crop", "pad", "Dilate", "UnDilate", "dilate", "undilate"]
 
@@ -57,7 +58,7 @@ class Crop(TensorOp):
         return Pad(self.widths)(out_grad)
 
 
-def crop(a: Tensor, widths: object) -> Tensor:
+def crop(a: Tensor, widths: Border) -> Tensor:
     """Without a border: what `pad` with the same widths would put around."""
     pairs = _widths("crop", widths, check_tensor("crop", a).ndim)
     for i, (n, pair) in enumerate(zip(a.shape, pairs, strict=True)):
@@ -67,8 +68,8 @@ def crop(a: Tensor, widths: object) -> Tensor:
 
 
 def pad(
-    a: Tensor, widths: object = None, mode: str = "constant", value: Scalar | None = None, *,
-    pad_width: object = None, constant_values: Scalar | None = None,
+    a: Tensor, widths: Border | None = None, mode: str = "constant", value: Scalar | None = None, *,
+    pad_width: Border | None = None, constant_values: Scalar | None = None,
     reflect_type: Literal["even"] = "even",
 ) -> Tensor:  # fmt: skip
     """A border around a tensor.

@@ -24,7 +24,7 @@ Written by tools/tensor_methods.py from the table in ops/tensor_table.py; not th
 
 import builtins
 from collections.abc import Iterator, Sequence
-from typing import Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 from .autograd import Tensor, TensorTuple
 from .backend import BackendDevice

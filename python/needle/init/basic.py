@@ -230,7 +230,7 @@ def linspace(
     dtype: DTypeLike = "float32",
     requires_grad: bool = False,
     axis: Literal[0] = 0,
-) -> tuple[Tensor, float] | Tensor:
+) -> Any:
     """num (or steps, 50 if not given) evenly spaced numbers from start to stop; without stop itself
     if endpoint is False. With retstep, also the distance between two. Integers are rounded down."""
     count = whole_number("linspace", "num", either("linspace", 50, num=num, steps=steps))

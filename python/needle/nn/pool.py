@@ -60,21 +60,21 @@ class _MaxPool(_Pool):
 class MaxPool1d(_MaxPool):
     """The largest of each window of (N, C, L)."""
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor] | Tensor:
+    def forward(self, x: Tensor) -> Any:
         return F.max_pool1d(x, **self.arguments())
 
 
 class MaxPool2d(_MaxPool):
     """The largest of each window of (N, C, H, W)."""
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor] | Tensor:
+    def forward(self, x: Tensor) -> Any:
         return F.max_pool2d(x, **self.arguments())
 
 
 class MaxPool3d(_MaxPool):
     """The largest of each window of (N, C, D, H, W)."""
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor] | Tensor:
+    def forward(self, x: Tensor) -> Any:
         return F.max_pool3d(x, **self.arguments())
 
 

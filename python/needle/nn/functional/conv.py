@@ -167,7 +167,7 @@ def _pool(name: str, rank: int, pool: Callable[..., T], input: Tensor, *options:
 def max_pool1d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """The largest of each window of (N, C, L); with return_indices also where it lies."""
     options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
     return _pool("max_pool", 1, ops.max_pool, input, *options)
@@ -176,7 +176,7 @@ def max_pool1d(
 def max_pool2d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """The largest of each window of (N, C, H, W); with return_indices also where, as h W + w."""
     options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
     return _pool("max_pool", 2, ops.max_pool, input, *options)
@@ -185,7 +185,7 @@ def max_pool2d(
 def max_pool3d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> tuple[Tensor, Tensor] | Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """The largest of each window of (N, C, D, H, W); with return_indices also where."""
     options = (kernel_size, stride, padding, dilation, ceil_mode, return_indices)
     return _pool("max_pool", 3, ops.max_pool, input, *options)

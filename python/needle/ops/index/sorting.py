@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...autograd import Tensor, TensorOp
 from ...dtype import accumulator, averaged, dtype_of
@@ -208,7 +208,7 @@ def unique(
     x: Tensor, return_inverse: bool = False, return_counts: bool = False, *,
     return_index: bool = False, axis: int | None = None, dim: int | None = None,
     equal_nan: bool = True, sorted: bool = True,
-) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
+) -> Any:  # fmt: skip
     """The distinct elements, or slices along an axis, in order (which sorted=False leaves open).
     With them, where each one is first (return_index), which one each of x's is (return_inverse),
     and how many there are (return_counts). With equal_nan, NaN equals NaN.

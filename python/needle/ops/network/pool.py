@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -153,7 +153,7 @@ def max_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> tuple[Tensor, Tensor] | Tensor:
+) -> Any:
     """The largest element of each window, one window per stride (its size, if not given).
 
     With return_indices also where it lies: the place in S..., counted in C order. A window that
@@ -165,9 +165,7 @@ def max_pool(
     return (y, channels_first(LargestPosition(window)(last))) if return_indices else y
 
 
-def adaptive_max_pool(
-    x: Tensor, output_size: Sizes, return_indices: bool = False
-) -> tuple[Tensor, Tensor] | Tensor:
+def adaptive_max_pool(x: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest element of each of output_size parts of space (None: as many as there are)."""
     spatial = _space("adaptive_max_pool", x)
     parts = _parts("adaptive_max_pool", spatial, output_size)
@@ -188,8 +186,7 @@ def adaptive_max_pool(
 def global_max_pool(x: Tensor) -> Tensor:
     """The largest element of each channel: (N, C, S...) -> (N, C)."""
     _space("global_max_pool", x)
-    y = adaptive_max_pool(x, 1)
-    assert isinstance(y, Tensor)
+    y: Tensor = adaptive_max_pool(x, 1)
     return y.reshape(x.shape[:2])
 
 

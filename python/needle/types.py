@@ -23,7 +23,8 @@ from .ndarray.layout import Shape as Shape
 
 NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # of a dtype that only the run knows
 Arrays: TypeAlias = tuple[NDArray, ...]  # what an operator with several results computes
-ArrayLike: TypeAlias = NDArray | NumpyArray | np.generic | Scalar | Sequence[object]
+Nested: TypeAlias = list[Any] | tuple[Any, ...] | range  # of numbers; text is none
+ArrayLike: TypeAlias = NDArray | NumpyArray | np.generic | Scalar | Nested
 TensorLike: TypeAlias = Tensor | ArrayLike  # an operand of Tensor's arithmetic
 DTypeLike: TypeAlias = DType | str | type | np.dtype[Any]
 DeviceLike: TypeAlias = BackendDevice | str
@@ -43,15 +44,7 @@ ShapeLike: TypeAlias = Sizes | np.integer[Any] | NumpyArray | Tensor  # of a new
 Border: TypeAlias = Sizes | Sequence[Sequence[int]] | NumpyArray  # also (before, after) pairs
 Padding: TypeAlias = Sizes | Sequence[Sequence[int]] | str
 IndexEntry: TypeAlias = (
-    int
-    | slice
-    | EllipsisType
-    | Tensor
-    | NDArray
-    | NumpyArray
-    | np.generic
-    | Sequence[object]
-    | None
+    int | slice | EllipsisType | Tensor | NDArray | NumpyArray | np.generic | Nested | None
 )
 Index: TypeAlias = IndexEntry | tuple[IndexEntry, ...]  # x[index]
 

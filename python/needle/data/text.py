@@ -13,7 +13,8 @@ from .dataset import ArrayBacked
 from .files import existing
 
 if TYPE_CHECKING:
-    from ..types import DeviceLike, DTypeLike, Index, PathLike, Placed, TensorLike
+    from ..types import DeviceLike, DTypeLike, PathLike, Placed, TensorLike
+    from .dataset import Positions
 
 __all__ = ["Dictionary", "Corpus", "batchify", "get_batch", "TextDataset", "read_text"]
 
@@ -129,7 +130,7 @@ class TextDataset(ArrayBacked):
     def __len__(self) -> int:
         return len(self.ids) - self.block
 
-    def fetch(self, indices: Index) -> tuple[Array, Array]:
+    def fetch(self, indices: Positions) -> tuple[Array, Array]:
         if isinstance(indices, slice):
             indices = np.arange(len(self))[indices]
         start = np.asarray(indices, np.int64)

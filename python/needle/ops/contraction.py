@@ -195,7 +195,7 @@ def _cheapest_pair(terms: Sequence[Term], output: Labels) -> tuple[int, int]:
             max(t.size(i) for t in (a, b) if i in t.labels)
             for i in kept.intersection((*a.labels, *b.labels))
         )
-        return size - a.tensor.size - b.tensor.size  # type: ignore[no-any-return]
+        return size - a.tensor.size - b.tensor.size
 
     return min(itertools.combinations(range(len(terms)), 2), key=growth)
 

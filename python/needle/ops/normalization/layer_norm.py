@@ -271,7 +271,7 @@ class AffineNormGradient(_OverLastAxes, FusedTupleOp):
         source = affine_norm_gradient(self.centred, self.weighted, self.shifted)
         found = run_composites(source, g, x, *rows, *weight, axes=axes)
         if isinstance(found, Tensor):
-            return (found,)  # type: ignore[return-value]
+            return (found,)
         dx, *sums = found
         return dx, *[v.reshape(v.shape[x.ndim - self.n_axes :]) for v in sums]
 

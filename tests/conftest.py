@@ -26,3 +26,20 @@ def _fixed_seed():
     state = ndl.get_rng_state()
     yield
     ndl.set_rng_state(state)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The seed of every fuzz test, and how to repeat a case that failed. Not in tests/fuzz, whose
+    conftest.py is not known to the process that starts xdist's workers."""
+    lines = [
+        f"{report.nodeid}: {text}"
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "teardown"
+        for name, text in report.user_properties
+        if name == "fuzz"
+    ]
+    if lines:
+        terminalreporter.section("fuzzing")
+    for line in sorted(lines):
+        terminalreporter.write_line(line)

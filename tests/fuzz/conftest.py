@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 SECONDS = 30.0
-PROPERTY = "fuzz"  # what a report carries, also from a worker of xdist to the summary
+PROPERTY = "fuzz"  # what a report carries to the summary, which tests/conftest.py writes
 
 
 class Fuzz:
@@ -70,19 +70,3 @@ def pytest_runtest_makereport(item, call):
     if report.when == "call":
         item.stash[_FAILED] = report.failed
     return report
-
-
-def pytest_terminal_summary(terminalreporter):
-    """The seed of every fuzz test, and how to repeat a case that failed."""
-    lines = [
-        f"{report.nodeid}: {text}"
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if getattr(report, "when", None) == "teardown"
-        for name, text in report.user_properties
-        if name == PROPERTY
-    ]
-    if lines:
-        terminalreporter.section("fuzzing")
-    for line in sorted(lines):
-        terminalreporter.write_line(line)

@@ -20,6 +20,8 @@ from needle import autograd
 from needle.backend import cpu, cpu_numpy
 
 OVER_NUMPY = ndl.BACKEND == "np"
+only_nd = pytest.mark.skipif(OVER_NUMPY, reason="is not about NEEDLE_BACKEND=np")
+only_np = pytest.mark.skipif(not OVER_NUMPY, reason="is about NEEDLE_BACKEND=np")
 
 
 @pytest.fixture(autouse=True)
@@ -219,12 +221,61 @@ def test_repr_and_str() -> None:
     assert str(x) == "[1. 2.]"
 
 
-def test_identity_and_truth() -> None:
-    x, y = ndl.Tensor([0.0]), ndl.Tensor([0.0])
-    assert x != y
-    assert {x: 1}[x] == 1
+def test_hash_by_identity() -> None:
+    x, y = ndl.Tensor([0.0, 1.0]), ndl.Tensor([0.0, 1.0])
+    assert {x: 1, y: 2} == {y: 2, x: 1}
+    assert {x: 1, y: 2}[y] == 2
+    assert x in [x]
+    assert (x == None) is False  # noqa: E711
+    assert (x != "text") is True
+
+
+OTHERS = [
+    lambda: ndl.Tensor([1.0, 5.0]),
+    lambda: ndl.Tensor([1.0, 5.0]).cached_data,
+    lambda: np.array([1, 5]),
+    lambda: 5,
+    lambda: np.float64(5),
+    lambda: True,
+]
+
+
+@only_nd
+@pytest.mark.parametrize("other", OTHERS)
+def test_equality_is_elementwise(other) -> None:
+    x, values = ndl.Tensor([1.0, 2.0]), np.array([1.0, 2.0])
+    against = np.asarray(other())
+    for found, expected in ((x == other(), values == against), (x != other(), values != against)):
+        assert isinstance(found, ndl.Tensor)
+        assert found.dtype == "bool"
+        np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@only_nd
+def test_equality_from_the_left_and_of_other_shapes() -> None:
+    x = ndl.Tensor([1.0, 2.0])
+    assert (np.float32(2) == x).tolist() == [False, True]
+    assert (np.array([1.0, 3.0]) == x).tolist() == [True, False]
+    with pytest.raises(ValueError, match=r"\[equal\] shapes"):
+        x == ndl.ones(3)  # noqa: B015
+
+
+@only_nd
+def test_truth_is_that_of_the_only_element() -> None:
+    assert bool(ndl.Tensor([[2.0]]))
+    assert not bool(ndl.Tensor(0.0))
+    assert bool(ndl.Tensor([1.0]) != 2)
+    for x in (ndl.Tensor([1.0, 1.0]), ndl.Tensor([]), ndl.Tensor([1.0, 2.0]) == 1):
+        with pytest.raises(ValueError, match=r"\[bool\] the truth .*any\(\) or \.all\(\)"):
+            bool(x)
+
+
+@only_np
+def test_equality_and_truth_over_numpy_are_those_of_objects() -> None:
+    x, y = ndl.Tensor([0.0, 0.0]), ndl.Tensor([0.0, 0.0])
+    assert (x == y) is False
+    assert (x != y) is True
     assert bool(x)
-    assert bool(ndl.Tensor(0.0))
 
 
 # Tensor: arithmetic -----------------------------------------------------------------------------
@@ -440,7 +491,7 @@ def test_fused_add_scalars() -> None:
 # Over NumPy -------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not OVER_NUMPY, reason="is about NEEDLE_BACKEND=np")
+@only_np
 def test_over_numpy_keeps_numpys_dtypes() -> None:
     x = ndl.Tensor(np.random.randn(3))
     assert x.dtype == np.float64

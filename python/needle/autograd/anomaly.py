@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..dtype import dtype_of
 from ..ndarray import functions as F
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..autograd.op import Op
     from ..types import NDArray
 
+T = TypeVar("T")
+
 
 class AnomalyError(ValueError):
     """An operator's result or gradient is NaN or infinite."""
@@ -27,19 +29,39 @@ class _Differentiating(threading.local):
     depth = 0  # gradients at work in this thread; what becomes of their steps is checked at the end
 
 
+class Notes(Generic[T]):
+    """What is noted of values, as long as they live; by identity, because == compares elements."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[weakref.ref[Value], T]] = {}
+
+    def __setitem__(self, value: Value, note: T) -> None:
+        key = id(value)
+        self._found[key] = weakref.ref(value, lambda _: self._found.pop(key, None)), note
+
+    def __contains__(self, value: Value) -> bool:
+        return id(value) in self._found
+
+    def __getitem__(self, value: Value) -> T:
+        return self._found[id(value)][1]
+
+    def get(self, value: Value) -> T | None:
+        return self[value] if value in self else None
+
+
 class Anomalies(Observer):
     """Checks every result and every gradient."""
 
     def __init__(self) -> None:
-        self._lines: weakref.WeakKeyDictionary[Value, Line | None] = weakref.WeakKeyDictionary()
-        self._steps: weakref.WeakSet[Value] = weakref.WeakSet()  # lazy, made inside a gradient
-        self._origins: weakref.WeakKeyDictionary[Value, Value] = weakref.WeakKeyDictionary()
+        self._lines = Notes[Line | None]()
+        self._steps = Notes[None]()  # lazy values that were made inside a gradient
+        self._origins = Notes[Value]()
         self._differentiating = _Differentiating()
 
     def recorded(self, value: Value) -> None:
         self._lines[value] = user_line()
         if self._differentiating.depth:
-            self._steps.add(value)
+            self._steps[value] = None
 
     def computed(self, op: Op, inputs: Sequence[Value], result: Value) -> None:
         if result not in self._lines:

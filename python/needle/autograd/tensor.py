@@ -339,12 +339,13 @@ class Tensor(Value, TensorMethods):
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        """True, as course code expects (`if out_grad:`); a bool tensor has its one value."""
-        if self.dtype != "bool":
+        """Is the only element true? With NEEDLE_BACKEND=np, where course code expects it, every
+        tensor of numbers is true (`if out_grad:`)."""
+        if config.BACKEND == "np" and self.dtype != "bool":
             return True
         if self.size != 1:
             raise ValueError(
-                f"[bool] the truth of a bool tensor of shape {self.shape} is ambiguous; "
+                f"[bool] the truth of a tensor of shape {self.shape} is ambiguous; "
                 "use .any() or .all()."
             )
         return bool(self.item())

@@ -56,7 +56,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     **IN_PLACE,
     "__matmul__": matmul, "__rmatmul__": swapped(matmul), "matmul": matmul, "dot": dot,
     "__neg__": arithmetic.negate, "__pos__": arithmetic.positive, "__abs__": unary.abs,
-    "__invert__": compare.invert,
+    "__invert__": compare.invert, **compare.EQUALITY,
     "__lt__": compare.less, "__le__": compare.less_equal, "eq": compare.equal,
     "__gt__": compare.greater, "__ge__": compare.greater_equal, "ne": compare.not_equal,
     "__getitem__": indexing.getitem, "__setitem__": indexing.setitem,

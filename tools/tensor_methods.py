@@ -69,7 +69,9 @@ def line_of(name: str, function: Callable[..., object]) -> str:
         annotation = p.annotation if p.annotation is p.empty else _Text(p.annotation)
         parameters.append(p.replace(default=default, annotation=annotation))
     shown = str(signature.replace(parameters=parameters, return_annotation=inspect._empty))
-    return f"    def {name}{shown} -> {signature.return_annotation}: ..."
+    is_objects = name in ("__eq__", "__ne__")  # which give a bool for other objects
+    ignore = "  # type: ignore[override]" if is_objects else ""
+    return f"    def {name}{shown} -> {signature.return_annotation}: ...{ignore}"
 
 
 def stub() -> str:

@@ -46,7 +46,8 @@ class Notes(Generic[T]):
         return self._found[id(value)][1]
 
     def get(self, value: Value) -> T | None:
-        return self[value] if value in self else None
+        found = self._found.get(id(value))
+        return found and found[1]
 
 
 class Anomalies(Observer):

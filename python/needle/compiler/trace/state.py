@@ -61,6 +61,18 @@ class Cell(NamedTuple):
     def tensor(self) -> Value:
         return cast(Value, grad_of(self.owner)) if self.is_grad else self.owner
 
+    def __eq__(self, other: object) -> bool:
+        """The same tensor; == of tensors would compare elements."""
+        if not isinstance(other, Cell):
+            return False
+        return self.owner is other.owner and self.is_grad is other.is_grad
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((id(self.owner), self.is_grad))
+
 
 class Layout(NamedTuple):
     """What a program assumes of an array."""

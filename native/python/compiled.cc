@@ -1,5 +1,5 @@
 // Functions that a C compiler made, on the thread pool: run_compiled has those of tile programs
-// (needle/compiler/c/source.py), run_c those of the user (needle/ndarray/kernels/c_kernel.py).
+// (needle/backend/render/c11.py), run_c those of the user (needle/ndarray/kernels/c_kernel.py).
 #include <algorithm>
 #include <memory>
 #include <vector>

@@ -1,6 +1,6 @@
 // How tile programs cut rows and columns into blocks. Sums are rounded block by block, so these
 // numbers are part of a result: the interpreter, the built-in loops and generated C
-// (needle/compiler/c, which reads them as _native.BLOCKING) all take them from here.
+// (needle/backend/render, which reads them as _native.BLOCKING) all take them from here.
 #pragma once
 
 #include <cstdint>

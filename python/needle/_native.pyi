@@ -95,7 +95,7 @@ def run_c(function: CFunction, outs: Items[Operand], ins: Items[Operand], count:
 def run_compiled(
     calls: tuple[tuple[int, int, Items[Operand], Items[Operand], int, int, int], ...],
 ) -> None:
-    """C functions of tile programs (compiler/c/source.py) on the thread pool. A call has the
+    """C functions of tile programs (backend/render/c11.py) on the thread pool. A call has the
     addresses of the function and of what finishes it (or 0), outputs, inputs, rows, grain and
     columns."""
 

@@ -82,6 +82,7 @@ DTYPES: tuple[DType, ...] = (
     float32, float64, float16, bfloat16, int8, int16, int32, int64, uint8, bool_,
 )  # fmt: skip
 
+_COMPUTED_IN = {float16: float32, bfloat16: float32, int8: int32, int16: int32, uint8: int32}
 _by_name = {str(d): d for d in DTYPES}
 _from_numpy = {d.storage.name: d for d in DTYPES if d is not bfloat16}
 
@@ -170,6 +171,11 @@ def widened(a: DType) -> DType:
 
 
 @cache
+def computed_in(a: DType) -> DType:
+    """The type that tile programs compute values of a dtype in."""
+    return _COMPUTED_IN.get(a, a)
+
+
 def summed(a: DType) -> DType:
     """The type of a sum or product: integers and bools widen to int64, floats stay."""
     return a if a.is_floating else int64

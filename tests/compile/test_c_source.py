@@ -11,7 +11,8 @@ from needle import _native
 from needle.backend import c_build
 from needle.backend.c_elements import elements_of
 from needle.backend.protocol import BINARY, UNARY
-from needle.compiler.c import source as c_source, space as c_space, tiers
+from needle.backend.render import c11, space as c_space
+from needle.compiler.c import tiers
 from needle.compiler.fusion.fusible import writes_at_the_end
 from needle.dtype import DTYPES, bool_, float32, float64, int32, int64
 from needle.ndarray.array import empty, from_numpy
@@ -41,7 +42,7 @@ class Both:
 
     def add(self, typed, outs, ins, inner, note):
         space = c_space.space_of(typed, outs, ins, inner)
-        rendered = c_source.render(f"k{len(self.calls)}", typed, space)
+        rendered = c11.render(f"k{len(self.calls)}", typed, space)
         self.calls.append((typed, rendered, outs, ins, inner, note))
 
     def run(self):
@@ -220,7 +221,7 @@ def test_column_sums_have_the_same_bits(shapes):
 def test_elements_are_read_before_they_are_overwritten():
     typed = p.trace(lambda a, b: (b, a), "swap", ["a", "b"]).for_dtypes((float32, float32))
     a, b = (array(np.full(100, v, "f4"), float32) for v in (1.0, 2.0))
-    rendered = c_source.render("swap", typed, c_space.space_of(typed, [a, b], [a, b], 1))
+    rendered = c11.render("swap", typed, c_space.space_of(typed, [a, b], [a, b], 1))
     library = built(rendered.source)
     call = tiers.RenderedCall(rendered, (a, b), (a, b), 100)
     tiers.Built([call], [tiers._addresses(library, rendered)]).launch(CPU.mod, lambda x: x)
@@ -239,7 +240,7 @@ def test_rows_may_be_written_over_an_input_in_the_last_pass():
     x, y, means = array(values, float32), empty((9, 70), float32, CPU), empty((9, 1), float32, CPU)
     assert writes_at_the_end(typed, 0)
     CPU.mod.run(typed, [y, means], [x], 1)
-    rendered = c_source.render("over", typed, c_space.space_of(typed, [x, means], [x], 1))
+    rendered = c11.render("over", typed, c_space.space_of(typed, [x, means], [x], 1))
     library = built(rendered.source)
     expected = means.numpy()
     call = tiers.RenderedCall(rendered, (x, means), (x,), 4)

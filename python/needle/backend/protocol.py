@@ -57,6 +57,8 @@ BLOCKING = Blocking(**_native.BLOCKING)
 REDUCE = {name: kind for name, (kind, _) in _native.REDUCE.items()}
 OF_NOTHING = {name: nothing for name, (_, nothing) in _native.REDUCE.items()}
 ROW_REDUCTIONS = {f"row_{name}": name for name, kind in REDUCE.items() if kind != "truth"}
+# What a value of a tile program has one of: the call, each row, element, or position in the row.
+VALUE_KINDS = SCALAR, ROW, FULL, COLUMN = "scalar", "row", "full", "column"
 
 # What a kernel writes: the operands named here, else `out` or `outs`.
 OUTPUTS: dict[str, tuple[str, ...]] = {

@@ -11,35 +11,30 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..backend.protocol import KINDS as FUNCTION_KINDS, ROW_REDUCTIONS
+from ..backend.protocol import (
+    COLUMN as COLUMN,
+    FULL as FULL,
+    KINDS,
+    ROW as ROW,
+    ROW_REDUCTIONS,
+    SCALAR as SCALAR,
+    VALUE_KINDS,
+)
 from ..dtype import (
     DTYPES,
     DType,
     Scalar,
-    bfloat16,
     bool_,
-    float16,
+    computed_in,
     float32,
-    int8,
-    int16,
-    int32,
     int64,
     promote,
-    uint8,
 )
 from .schedule import phases_of
 
-KINDS = SCALAR, ROW, FULL, COLUMN = "scalar", "row", "full", "column"  # see program.py
 # Instructions that ask where in its row an element stands.
 POSITIONAL = frozenset({"row_index", "row_size", "gather", "add_at"})
 MAX_OPERANDS, MAX_INSTRUCTIONS = 24, 256
-
-_COMPUTED_IN = {float16: float32, bfloat16: float32, int8: int32, int16: int32, uint8: int32}
-
-
-def computed_in(dtype: DType) -> DType:
-    """The type that values of a dtype are computed in."""
-    return _COMPUTED_IN.get(dtype, dtype)
 
 
 class ProgramError(ValueError):
@@ -309,7 +304,7 @@ class _Typing:
             if self.common_dtype(i, condition) is not bool_:
                 raise self.fail(i, "the condition must be bool.")
         dtype = self.common_dtype(i, operands)
-        kind = FUNCTION_KINDS.get(i.name)
+        kind = KINDS.get(i.name)
         if kind == "floating" and not dtype.is_floating:
             raise self.fail(i, f"expected a floating dtype, got {dtype}.")
         args = [self.typed_operand(a, bool_) for a in condition]
@@ -339,7 +334,7 @@ def encode(
     parts = [struct.pack("<4sBBBH", b"tile", len(inputs), len(outputs), len(names),
                          len(instructions))]  # fmt: skip
     for dtype, kind in zip(inputs, input_kinds, strict=True):
-        parts.append(bytes([position[dtype], KINDS.index(kind)]))
+        parts.append(bytes([position[dtype], VALUE_KINDS.index(kind)]))
     parts.append(bytes(position[dtype] for dtype in outputs))
     parts.extend(bytes([len(n)]) + n.encode() for n in names)
     for i, dtype, phase in zip(instructions, dtypes, phases_of(instructions), strict=True):

@@ -39,19 +39,17 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, overload
 
-from ..backend.protocol import BINARY, UNARY
-from ..dtype import Scalar as Number, dtype_of, int64
+from ..backend.protocol import BINARY, UNARY, VALUE_KINDS
+from ..dtype import Scalar as Number, computed_in, dtype_of, int64
 from .ir import (
     COLUMN,
     FULL,
-    KINDS,
     ROW,
     SCALAR,
     Instruction as Instruction,
     Program as Program,
     ProgramError as ProgramError,
     TypedProgram as TypedProgram,
-    computed_in,
 )
 
 if TYPE_CHECKING:
@@ -154,7 +152,7 @@ class Builder:
         kinds = [v.kind for v in values]
         if COLUMN in kinds:
             raise ProgramError(f"[program] {name}: a column value can only be returned.")
-        kind = max(kinds, key=KINDS.index)
+        kind = max(kinds, key=VALUE_KINDS.index)
         return self.emit(name, tuple(v.number for v in values), kind, detail)
 
     def reduce(self, name: str, kind: str, x: SymbolLike, *others: Symbol) -> Symbol:

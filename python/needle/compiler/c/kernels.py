@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...backend.c_elements import of_nothing
 from ...backend.protocol import REDUCE
+from ...backend.render.text import STORED, literal, rounded, suffix
 from ...dtype import bool_, float32
 from ..ir.graph import Operand
 from . import networks as c_networks
-from .text import STORED, CBody, index_names, literal, rounded, suffix
+from .body import CBody, index_names
 
 if TYPE_CHECKING:
     from ...types import Scalar

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...dtype import bool_, float32, float64
-from ...tile.ir import computed_in
+from ...backend.render.space import NotRendered
+from ...backend.render.text import literal, suffix
+from ...dtype import bool_, computed_in, float32, float64
 from ..ir.graph import Operand
-from .space import NotRendered
-from .text import CBody, index_names, literal, require_float, require_floating, suffix
+from .body import CBody, index_names, require_float, require_floating
 
 
 def matmul(k: CBody, out: Operand, a: Operand, b: Operand) -> None:

@@ -11,6 +11,8 @@ import numpy as np
 from ...backend import host
 from ...backend.c_elements import elements_of
 from ...backend.c_function import C_WORDS, INCLUDES
+from ...backend.render.space import NotRendered
+from ...backend.render.text import STORED, literal
 from ...dtype import DType
 from ...ndarray.array import NDArray, from_device
 from ...ndarray.layout import Shape
@@ -19,9 +21,8 @@ from ..export.stored import NotStored
 from ..ir.graph import RUN_C, RUN_KERNELS, FlatValue, Graph, Node, Operand, whole
 from ..memory.plan import ARENA, Plan
 from ..memory.planner import plan_memory
+from .body import CBody
 from .kernels import KERNELS
-from .space import NotRendered
-from .text import STORED, CBody, literal
 from .tiers import rendered_calls
 
 # What math.h, string.h and compilers themselves declare; math's also with f or l at the end.

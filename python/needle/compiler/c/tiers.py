@@ -20,10 +20,10 @@ from ... import config
 from ...backend import c_build
 from ...backend.c_elements import elements_of
 from ...backend.protocol import CallSequence
+from ...backend.render.c11 import render
+from ...backend.render.space import NotRendered, Rendered, space_of
 from ..ir.graph import RUN_KERNELS, Node
 from ..memory.plan import Plan
-from .source import render
-from .space import NotRendered, Rendered, space_of
 
 BUG = """[jit] a kernel could not be built in C, which is a bug of needle: please report it with
 this text. The function runs on as a tile program, as with NEEDLE_JIT=tile."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...autograd import Tensor, TensorOp
-from ...dtype import dtype_of
+from ...dtype import computed_in, dtype_of
 from ...ndarray import functions as F
-from ...tile.ir import computed_in
 from ...tile.program import Scalar, Symbol, cast, program
 from ..elementwise import astype
 

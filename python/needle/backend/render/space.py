@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...backend.protocol import BLOCKING
-from ...ndarray.layout import Shape, broadcast_shapes, effective_strides
-from ...tile.ir import TypedProgram
+import numpy as np
+
+from ..protocol import BLOCKING
 
 if TYPE_CHECKING:
-    from ...backend.protocol import Operand
+    from ...tile.ir import TypedProgram
+    from ...types import Shape
+    from ..protocol import Operand
 
 GRAIN = 32768  # elements in one piece of the thread pool's work, without column sums
 
@@ -105,7 +107,7 @@ def space_of(
 ) -> Space:
     """The space of a call. Operands have a shape and strides, as in `Backend.run`."""
     operands = (*outs, *ins)
-    shape = broadcast_shapes("run", *(x.shape for x in operands))
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
     if 0 in shape:
         raise NotRendered("it has no elements")
     strides = [_spread(x, shape) for x in operands]
@@ -127,8 +129,8 @@ def space_of(
 
 def _spread(x: Operand, shape: Shape) -> list[int]:
     """The strides of an operand that is broadcast to a shape."""
-    missing = len(shape) - len(x.shape)
-    return [0] * missing + [*effective_strides(x.shape, x.strides)]
+    own = [0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True)]
+    return [0] * (len(shape) - len(own)) + own
 
 
 def _merged(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[Shape, list[Shape]]:

@@ -2,7 +2,7 @@
 
 A row is computed in one loop per phase. Values that a reduction or a later phase needs are kept in
 an array for the row; all others stay in registers. The functions of single elements
-(backend/c_elements.py) have the names that they have in programs, and give the same bits as the
+(c_elements.py) have the names that they have in programs, and give the same bits as the
 native kernels. So do sums along rows and down columns, if a row is one axis of memory and rows are
 evenly spaced: they are added in the order of the native machine (kernels/tile/program.cc), so its
 tiles of rows and its groups of four rows appear here too.
@@ -10,20 +10,16 @@ tiles of rows and its groups of four rows appear here too.
 
 from __future__ import annotations
 
-from ...backend.protocol import BLOCKING
-from ...dtype import float32, float64
-from ...ndarray.layout import Shape
-from ...tile.ir import (
-    COLUMN,
-    FULL,
-    ROW,
-    SCALAR,
-    Instruction,
-    TypedProgram,
-    computed_in,
-)
+from typing import TYPE_CHECKING
+
+from ...dtype import computed_in, float32, float64
+from ..protocol import BLOCKING, COLUMN, FULL, ROW, SCALAR
 from .space import NotRendered, Rendered, Space, Steps
 from .text import STORED, literal, loaded, rounded, suffix
+
+if TYPE_CHECKING:
+    from ...tile.ir import Instruction, TypedProgram
+    from ...types import Shape
 
 AT_ONCE = BLOCKING.rows_at_once
 DRAWN = 512  # random numbers at a time, where rows do not say how many

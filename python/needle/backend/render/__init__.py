@@ -1,0 +1,1 @@
+"""Tile programs as text: one renderer, which knows what a program computes where, and dialects."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from ..dtype import bool_, float32, float64, int32, int64
 from .protocol import KINDS, OF_NOTHING, REDUCE, ROW_REDUCTIONS, takes
@@ -28,9 +29,19 @@ _NAMES = re.compile(
 )
 
 
-def elements_of(text: str) -> str:
+class Dialect(NamedTuple):
+    """What differs between dialects of C around the functions of one element, which they share."""
+
+    prelude: Path  # how every program begins
+    rows: Path  # the reduction of a row
+
+
+C11 = Dialect(_HERE / "c_prelude.h", _HERE / "c_rows.h")
+
+
+def elements_of(text: str, dialect: Dialect = C11) -> str:
     """The definitions that a program in C uses, to stand before it."""
-    paragraphs, place = _library()
+    paragraphs, place = _library(dialect)
     needed: set[int] = set()
     unread = [text]
     while unread:
@@ -42,13 +53,13 @@ def elements_of(text: str) -> str:
 
 
 @cache
-def _library() -> tuple[list[str], dict[str, int]]:
+def _library(dialect: Dialect) -> tuple[list[str], dict[str, int]]:
     """Paragraphs of C in the order in which they may stand, and the number of each by what it
     defines. The first one is for every program."""
-    paragraphs = [*_read(_HERE / "c_prelude.h"), *_read(COMMON / "elements/elements.h")]
+    paragraphs = [*_read(dialect.prelude), *_read(COMMON / "elements/elements.h")]
     known = {name for text in paragraphs for name in _names(text)}
     paragraphs += [text for text in _formulas() if known.isdisjoint(_names(text))]
-    paragraphs += [_row(name, t) for name in ROW_REDUCTIONS.values() for t in TYPES]
+    paragraphs += [_row(dialect.rows, name, t) for name in ROW_REDUCTIONS.values() for t in TYPES]
     return paragraphs, {name: n for n, text in enumerate(paragraphs) for name in _names(text)}
 
 
@@ -108,8 +119,8 @@ def of_nothing(name: str, t: str) -> str:
     return f"{nothing}_{t}" if nothing in ("LOWEST", "HIGHEST") else nothing
 
 
-def _row(name: str, t: str) -> str:
-    """The reduction of a row: c_rows.h. Totals that are no sums are taken one by one."""
+def _row(path: Path, name: str, t: str) -> str:
+    """The reduction of a row, in c_rows.h say. Totals that are no sums are taken one by one."""
     is_total = REDUCE[name] == "total"
     one_by_one = is_total and name != "sum"
     macros = {
@@ -121,5 +132,5 @@ def _row(name: str, t: str) -> str:
         "ROW": f"row_{name}_{t}",
         "STEP(name)": f"{name}_step_name",
     }
-    (text,) = _read(_HERE / "c_rows.h", macros)
+    (text,) = _read(path, macros)
     return text

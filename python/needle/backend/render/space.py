@@ -1,5 +1,4 @@
-"""The space that a rendered program runs over: rows of elements, where operands have them, and how
-its function is called."""
+"""The space that a rendered program runs over: rows of elements, and where operands have them."""
 
 from __future__ import annotations
 
@@ -10,14 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..protocol import BLOCKING
-
 if TYPE_CHECKING:
     from ...tile.ir import TypedProgram
     from ...types import Shape
     from ..protocol import Operand
-
-GRAIN = 32768  # elements in one piece of the thread pool's work, without column sums
 
 
 class NotRendered(Exception):
@@ -63,43 +58,6 @@ class Space:
             for row in steps.outer
             for col in steps.inner
         )
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """A C function void name(void *const *at, i64 begin, i64 end, f64 *totals), for rows or (in a
-    flat space) elements begin to end; `at` has the operands' memory, outputs first, and then the
-    function that draws random numbers.
-
-    With `columns` > 0, `totals` has so many sums, which start at zero; when all rows are done,
-    name_finish(at, totals) stores them.
-    """
-
-    name: str
-    source: str
-    space: Space
-    columns: int
-    tile: int  # rows whose columns are added up together
-    block: int  # elements of a row that are added up together; 0 if rows are not reduced
-
-    @property
-    def keeps_bits(self) -> bool:
-        """Does it add up in the order of the native machine?"""
-        space = self.space
-        if space.is_transposed and 0 < self.block < space.length * BLOCKING.line_rows:
-            return False
-        is_even = len(space.outer) <= 1 and all({0, 1} >= set(s.inner) for s in space.steps)
-        return len(space.inner) <= 1 and (is_even or not self.columns)
-
-    @property
-    def grain(self) -> int:
-        """Rows in one piece of the thread pool's work."""
-        length, tile = self.space.length, self.tile
-        if not self.columns:
-            return max(1, GRAIN // length)
-        tiles = -(-self.space.rows // tile)
-        pieces = -(-tiles // BLOCKING.most_pieces)
-        return tile * max(1, BLOCKING.grain // (tile * length), pieces)
 
 
 def space_of(

@@ -20,8 +20,8 @@ from ... import config
 from ...backend import c_build
 from ...backend.c_elements import elements_of
 from ...backend.protocol import CallSequence
-from ...backend.render.c11 import render
-from ...backend.render.space import NotRendered, Rendered, space_of
+from ...backend.render.c11 import Rendered, render
+from ...backend.render.space import NotRendered, space_of
 from ..ir.graph import RUN_KERNELS, Node
 from ..memory.plan import Plan
 

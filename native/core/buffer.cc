@@ -71,9 +71,9 @@ void give_back(char* data, size_t bytes) noexcept {
 }
 
 // Freed blocks by size class. Never destroyed: buffers may outlive static destruction.
-class Pool {
+class BlockPool {
  public:
-  Pool() : memory_(available_memory()), bound_(memory_ / 8) {}
+  BlockPool() : memory_(available_memory()), bound_(memory_ / 8) {}
 
   struct Block {
     char* data;
@@ -232,25 +232,25 @@ class Pool {
   int64_t most_live_before_ = 0;  // in the one before
 };
 
-Pool& pool();
+BlockPool& block_pool();
 
 // A fork in the middle of an allocation would leave the child with a locked mutex.
-Pool* make_pool() {
-  pthread_atfork([] { pool().mutex().lock(); }, [] { pool().mutex().unlock(); },
-                 [] { pool().mutex().unlock(); });
-  return new Pool;
+BlockPool* make_block_pool() {
+  pthread_atfork([] { block_pool().mutex().lock(); }, [] { block_pool().mutex().unlock(); },
+                 [] { block_pool().mutex().unlock(); });
+  return new BlockPool;
 }
 
-Pool& pool() {
-  static Pool* const instance = make_pool();
+BlockPool& block_pool() {
+  static BlockPool* const instance = make_block_pool();
   return *instance;
 }
 
 }  // namespace
 
-MemoryStats memory_stats() { return pool().stats(); }
-void reset_peak_memory() { pool().reset_peak(); }
-void release_pooled_memory() { pool().release(); }
+MemoryStats memory_stats() { return block_pool().stats(); }
+void reset_peak_memory() { block_pool().reset_peak(); }
+void release_pooled_memory() { block_pool().release(); }
 
 Buffer::Buffer(int64_t size, DType dtype) : size_(size), dtype_(dtype) {
   int64_t bytes = 0;
@@ -260,7 +260,7 @@ Buffer::Buffer(int64_t size, DType dtype) : size_(size), dtype_(dtype) {
                           std::to_string(item_size(dtype)) +
                           " bytes (more than an address space holds)");
   }
-  const auto block = pool().allocate(static_cast<size_t>(bytes));
+  const auto block = block_pool().allocate(static_cast<size_t>(bytes));
   data_ = block.data;
   size_class_ = static_cast<uint16_t>(block.size_class);
   era_ = block.era;
@@ -298,7 +298,7 @@ Buffer::~Buffer() {
   if (release_ != nullptr) {
     release_(owner_);
   } else if (data_ != nullptr) {
-    pool().free(data_, size_class_, era_);
+    block_pool().free(data_, size_class_, era_);
   }
 }
 

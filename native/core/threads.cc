@@ -168,9 +168,9 @@ void wait_until(const std::atomic<uint32_t>& word, const Done& done) {
   }
 }
 
-class Pool {
+class ThreadPool {
  public:
-  explicit Pool(int count) : count_(count), shares_(static_cast<size_t>(count)) {}
+  explicit ThreadPool(int count) : count_(count), shares_(static_cast<size_t>(count)) {}
 
   int count() const { return count_.load(std::memory_order_relaxed); }
 
@@ -260,23 +260,23 @@ class Pool {
   Placement placement_;
 };
 
-std::atomic<Pool*> current_pool{nullptr};
+std::atomic<ThreadPool*> current_pool{nullptr};
 std::once_flag pool_once;
 
 // The child of a fork has none of the threads, and mutexes in any state: it gets a pool of its own,
 // and the old one is left as it is.
 void renew_pool_in_child() {
-  const Pool* const old = current_pool.load();
-  if (old != nullptr) current_pool.store(new Pool(old->count()));
+  const ThreadPool* const old = current_pool.load();
+  if (old != nullptr) current_pool.store(new ThreadPool(old->count()));
 }
 
 // Never destroyed: sleeping workers must not see it go at exit.
-Pool& pool() {
-  Pool* found = current_pool.load(std::memory_order_acquire);
+ThreadPool& thread_pool() {
+  ThreadPool* found = current_pool.load(std::memory_order_acquire);
   if (found != nullptr) return *found;
   std::call_once(pool_once, [] {
     pthread_atfork(nullptr, nullptr, renew_pool_in_child);
-    current_pool.store(new Pool(available_cpus()), std::memory_order_release);
+    current_pool.store(new ThreadPool(available_cpus()), std::memory_order_release);
   });
   return *current_pool.load(std::memory_order_acquire);
 }
@@ -296,12 +296,12 @@ void run_alone(int64_t n, int64_t grain, RangeFn fn, void* context) {
 
 }  // namespace
 
-int get_num_threads() { return pool().count(); }
+int get_num_threads() { return thread_pool().count(); }
 
 void set_num_threads(int count) {
   // A signal handler that runs between the pieces of a kernel would wait for itself.
   if (inside_parallel_for) throw std::logic_error("[set_num_threads] a kernel is running");
-  pool().set_count(std::max(1, count));
+  thread_pool().set_count(std::max(1, count));
 }
 
 void set_interrupt_hook(bool (*hook)()) { interrupt_hook = hook; }
@@ -318,7 +318,7 @@ void parallel_for_range(int64_t n, int64_t grain, RangeFn fn, void* context) {
   if (n <= grain) return fn(context, 0, n);
   if (inside_parallel_for) return run_alone(n, grain, fn, context);
   const InsideParallelFor mark;
-  if (pool().count() == 1 || !pool().try_run(n, grain, fn, context)) {
+  if (thread_pool().count() == 1 || !thread_pool().try_run(n, grain, fn, context)) {
     run_alone(n, grain, fn, context);
   }
 }

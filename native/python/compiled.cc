@@ -13,11 +13,11 @@ namespace {
 using RowsFn = void (*)(void* const* at, int64_t begin, int64_t end, double* totals);
 using FinishFn = void (*)(void* const* at, const double* totals);
 
-constexpr Site kSite{"run_compiled", "calls"};
+constexpr Site kCompiledSite{"run_compiled", "calls"};
 
 // Rows [0, rows) of one call, in pieces of `grain`. Each piece has `columns` totals of its own,
 // which are added up in order and given to `finish`.
-struct Call {
+struct CompiledCall {
   RowsFn run;
   FinishFn finish;
   int64_t rows, grain, columns;
@@ -29,27 +29,28 @@ struct Call {
 
 template <class T>
 T function_at(nb::handle address) {
-  return reinterpret_cast<T>(static_cast<uintptr_t>(read_int(address, kSite, "an address")));
+  return reinterpret_cast<T>(
+      static_cast<uintptr_t>(read_int(address, kCompiledSite, "an address")));
 }
 
-class Calls {
+class CompiledCalls {
  public:
   void add(nb::handle item) {
     const nb::tuple fields = nb::cast<nb::tuple>(item);
-    if (fields.size() != 7) raise_value(kSite, "expected 7 fields, got %zu", fields.size());
-    Call call{};
+    if (fields.size() != 7) raise_value(kCompiledSite, "expected 7 fields, got %zu", fields.size());
+    CompiledCall call{};
     call.run = function_at<RowsFn>(fields[0]);
     call.finish = function_at<FinishFn>(fields[1]);
     call.first_view = static_cast<int64_t>(operands_.size());
-    std::vector<Operand> operands = read_operands(fields[2], fields[3], kSite.kernel);
+    std::vector<Operand> operands = read_operands(fields[2], fields[3], kCompiledSite.kernel);
     call.n_views = static_cast<int>(operands.size());
     std::move(operands.begin(), operands.end(), std::back_inserter(operands_));
-    call.rows = read_int(fields[4], kSite, "the number of rows");
-    call.grain = read_int(fields[5], kSite, "the grain");
-    call.columns = read_int(fields[6], kSite, "the number of columns");
+    call.rows = read_int(fields[4], kCompiledSite, "the number of rows");
+    call.grain = read_int(fields[5], kCompiledSite, "the grain");
+    call.columns = read_int(fields[6], kCompiledSite, "the number of columns");
     if (call.run == nullptr || call.rows < 0 || call.grain < 1 || call.columns < 0 ||
         (call.columns > 0 && call.finish == nullptr)) {
-      raise_value(kSite, "expected a function, rows, a grain and columns");
+      raise_value(kCompiledSite, "expected a function, rows, a grain and columns");
     }
     call.first_piece = pieces_;
     pieces_ += call.pieces();
@@ -65,30 +66,30 @@ class Calls {
 
  private:
   // Each call gets its operands' memory, and the function that draws random numbers.
-  static void run_all(const std::vector<Call>& calls, int64_t pieces, Views views) {
+  static void run_all(const std::vector<CompiledCall>& calls, int64_t pieces, Views views) {
     std::vector<void*> at;
     std::vector<size_t> first;
-    for (const Call& call : calls) {
+    for (const CompiledCall& call : calls) {
       first.push_back(at.size());
       for (int k = 0; k < call.n_views; ++k) at.push_back(views[call.first_view + k]->data);
       at.push_back(reinterpret_cast<void*>(kernels().draw_uniforms));
     }
     std::vector<std::vector<double>> totals;
-    for (const Call& call : calls) {
+    for (const CompiledCall& call : calls) {
       totals.emplace_back(static_cast<size_t>(call.columns * call.pieces()));
     }
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
       size_t c = 0;
       for (int64_t piece = begin; piece < end; ++piece) {
         while (piece >= calls[c].first_piece + calls[c].pieces()) ++c;
-        const Call& call = calls[c];
+        const CompiledCall& call = calls[c];
         const int64_t own = piece - call.first_piece, row = own * call.grain;
         call.run(at.data() + first[c], row, std::min(call.rows, row + call.grain),
                  totals[c].data() + own * call.columns);
       }
     });
     for (size_t c = 0; c < calls.size(); ++c) {
-      const Call& call = calls[c];
+      const CompiledCall& call = calls[c];
       if (call.columns == 0) continue;
       double* const total = totals[c].data();
       for (int64_t i = call.columns; i < call.columns * call.pieces(); ++i) {
@@ -99,12 +100,12 @@ class Calls {
   }
 
   std::vector<Operand> operands_;
-  std::vector<Call> calls_;
+  std::vector<CompiledCall> calls_;
   int64_t pieces_ = 0;
 };
 
 void run_compiled(nb::handle calls) {
-  Calls all;
+  CompiledCalls all;
   for (const nb::handle call : nb::cast<nb::tuple>(calls)) all.add(call);
   all.launch_all();
 }

@@ -81,13 +81,13 @@ ConvFactors read_conv(const View& x, const View& w, const View& y, nb::handle st
 namespace {
 
 // What a convolution is called with: the output, two inputs and the window, read and checked.
-struct Call {
+struct ConvCall {
   Operand out, a, b;
   ConvWindow window;
 
-  Call(const char* kernel, nb::handle out_, nb::handle a_, const char* a_name, nb::handle b_,
-       const char* b_name, nb::handle stride, nb::handle padding, nb::handle dilation,
-       nb::handle groups)
+  ConvCall(const char* kernel, nb::handle out_, nb::handle a_, const char* a_name, nb::handle b_,
+           const char* b_name, nb::handle stride, nb::handle padding, nb::handle dilation,
+           nb::handle groups)
       : out(read_output(out_, {kernel, "out"})),
         a(read_operand(a_, {kernel, a_name})),
         b(read_operand(b_, {kernel, b_name})) {
@@ -108,19 +108,19 @@ struct Call {
 
 void conv(nb::handle out, nb::handle x, nb::handle w, nb::handle stride, nb::handle padding,
           nb::handle dilation, nb::handle groups) {
-  const Call call("conv", out, x, "x", w, "w", stride, padding, dilation, groups);
+  const ConvCall call("conv", out, x, "x", w, "w", stride, padding, dilation, groups);
   call.run("conv", kernels().conv, call.a.view, call.b.view, call.out.view);
 }
 
 void conv_by_data(nb::handle out, nb::handle y, nb::handle w, nb::handle stride, nb::handle padding,
                   nb::handle dilation, nb::handle groups) {
-  const Call call("conv_by_data", out, y, "y", w, "w", stride, padding, dilation, groups);
+  const ConvCall call("conv_by_data", out, y, "y", w, "w", stride, padding, dilation, groups);
   call.run("conv_by_data", kernels().conv_by_data, call.out.view, call.b.view, call.a.view);
 }
 
 void conv_by_weight(nb::handle out, nb::handle x, nb::handle y, nb::handle stride,
                     nb::handle padding, nb::handle dilation, nb::handle groups) {
-  const Call call("conv_by_weight", out, x, "x", y, "y", stride, padding, dilation, groups);
+  const ConvCall call("conv_by_weight", out, x, "x", y, "y", stride, padding, dilation, groups);
   call.run("conv_by_weight", kernels().conv_by_weight, call.a.view, call.out.view, call.b.view);
 }
 

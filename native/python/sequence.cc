@@ -9,7 +9,7 @@
 namespace needle {
 namespace {
 
-constexpr Site kSite{"Sequence"};
+constexpr Site kSequenceSite{"Sequence"};
 
 // A sequence and what its slots must be when it runs.
 struct SequenceObject {
@@ -28,15 +28,15 @@ struct SequenceObject {
 
 nb::object placeholder(SequenceObject& self, nb::handle slot, nb::handle byte_offset,
                        nb::handle size, nb::handle dtype, bool written) {
-  const int64_t number = read_int(slot, kSite, "slot");
-  const int64_t offset = read_int(byte_offset, kSite, "byte_offset");
-  const int64_t count = read_int(size, kSite, "size");
-  const DType type = read_dtype(dtype, kSite);
+  const int64_t number = read_int(slot, kSequenceSite, "slot");
+  const int64_t offset = read_int(byte_offset, kSequenceSite, "byte_offset");
+  const int64_t count = read_int(size, kSequenceSite, "size");
+  const DType type = read_dtype(dtype, kSequenceSite);
   int64_t bytes;
   if (number < 0 || number >= Sequence::kMaxSlots || offset < 0 || count < 0 ||
       offset % item_size(type) != 0 || __builtin_mul_overflow(count, item_size(type), &bytes) ||
       __builtin_add_overflow(bytes, offset, &bytes) || bytes >= Sequence::kMaxBytes) {
-    raise_value(kSite, "there is no place for %lld elements at byte %lld of slot %lld",
+    raise_value(kSequenceSite, "there is no place for %lld elements at byte %lld of slot %lld",
                 static_cast<long long>(count), static_cast<long long>(offset),
                 static_cast<long long>(number));
   }
@@ -50,31 +50,32 @@ nb::object placeholder(SequenceObject& self, nb::handle slot, nb::handle byte_of
 }
 
 void set_recording(SequenceObject& self, bool on) {
-  if (on && recording() != nullptr) raise_value(kSite, "this thread records one already");
+  if (on && recording() != nullptr) raise_value(kSequenceSite, "this thread records one already");
   recording() = on ? self.sequence.get() : nullptr;
 }
 
 std::vector<Memory> read_slots(const SequenceObject& self, nb::handle buffers) {
   if (!PyList_Check(buffers.ptr()) ||
       static_cast<size_t>(PyList_GET_SIZE(buffers.ptr())) != self.slots.size()) {
-    raise_value(kSite, "expected a list of %zu buffers", self.slots.size());
+    raise_value(kSequenceSite, "expected a list of %zu buffers", self.slots.size());
   }
   std::vector<Memory> slots;
   slots.reserve(self.slots.size());
   for (size_t i = 0; i < self.slots.size(); ++i) {
     const nb::handle item = PyList_GET_ITEM(buffers.ptr(), static_cast<Py_ssize_t>(i));
-    const Buffer& buffer = buffer_of(item, kSite);
+    const Buffer& buffer = buffer_of(item, kSequenceSite);
     if (buffer.nbytes() < self.slots[i].bytes) {
-      raise_value(kSite, "expected %lld bytes in slot %zu, got %lld",
+      raise_value(kSequenceSite, "expected %lld bytes in slot %zu, got %lld",
                   static_cast<long long>(self.slots[i].bytes), i,
                   static_cast<long long>(buffer.nbytes()));
     }
     if (!self.slots[i].takes(buffer.data())) {
-      raise_value(kSite, "the memory of slot %zu does not begin at a multiple of %lld bytes", i,
+      raise_value(kSequenceSite,
+                  "the memory of slot %zu does not begin at a multiple of %lld bytes", i,
                   static_cast<long long>(self.slots[i].item));
     }
     if (self.slots[i].written && buffer.readonly()) {
-      raise_value(kSite, "the memory of slot %zu is read-only", i);
+      raise_value(kSequenceSite, "the memory of slot %zu is read-only", i);
     }
     slots.push_back({buffer.data(), buffer.nbytes()});
   }
@@ -86,13 +87,13 @@ std::vector<WriteNote> notes_of(const SequenceObject& self, nb::handle buffers) 
   for (size_t i = 0; i < self.slots.size(); ++i) {
     if (!self.slots[i].written) continue;
     const nb::handle item = PyList_GET_ITEM(buffers.ptr(), static_cast<Py_ssize_t>(i));
-    notes.emplace_back(item, buffer_of(item, kSite));
+    notes.emplace_back(item, buffer_of(item, kSequenceSite));
   }
   return notes;
 }
 
 // The list keeps the buffers alive: the caller holds it.
-void run(SequenceObject& self, nb::handle buffers) {
+void run_sequence(SequenceObject& self, nb::handle buffers) {
   const std::vector<Memory> slots = read_slots(self, buffers);
   const std::vector<WriteNote> notes = notes_of(self, buffers);
   const GilRelease release;
@@ -100,7 +101,7 @@ void run(SequenceObject& self, nb::handle buffers) {
   self.sequence->run(slots);
 }
 
-std::vector<double> run_timed(SequenceObject& self, nb::handle buffers) {
+std::vector<double> run_sequence_timed(SequenceObject& self, nb::handle buffers) {
   const std::vector<Memory> slots = read_slots(self, buffers);
   const std::vector<WriteNote> notes = notes_of(self, buffers);
   std::vector<double> seconds;
@@ -219,8 +220,9 @@ void bind_sequence(nb::module_& m) {
             self.sequence->side_by_side(std::move(lanes));
           },
           arg("lanes"), "Calls, by number, that may run at the same time: each lane's in order.")
-      .def("run", run, arg("buffers"), "Runs all calls with the memory of each slot.")
-      .def("run_timed", run_timed, arg("buffers"), "The same; gives the seconds of each call.");
+      .def("run", run_sequence, arg("buffers"), "Runs all calls with the memory of each slot.")
+      .def("run_timed", run_sequence_timed, arg("buffers"),
+           "The same; gives the seconds of each call.");
   m.def("run_loop", run_loop, arg("body"), arg("steps"), arg("reverse"), arg("places"), arg("outs"),
         arg("ins"), "Runs a sequence once per step.");
   m.def("run_python", run_python, arg("function"), arg("outs"), arg("ins"));

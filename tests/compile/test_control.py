@@ -27,6 +27,17 @@ def test_cond_chooses_and_differentiates(sign):
     assert gradient.tolist() == ([2.0] * 3 if sign > 0 else [-2.0] * 3)
 
 
+def test_dtypes_must_agree():
+    """In eager mode the dtype is that of the branch; a compiled function has no such result."""
+    x, wide = ndl.ones(3), np.ones(3)
+    with pytest.raises(TypeError, match=r"\[cond\] .*same dtypes, got float64 and float32"):
+        ndl.jit(lambda x: ndl.cond(x.sum() > 0, lambda: x + wide, lambda: x))(x)
+    with pytest.raises(TypeError, match=r"\[while_loop\] .*got float64 and float32"):
+        ndl.jit(
+            lambda x: ndl.while_loop(lambda q: q.sum() < 9, lambda q: q + wide, x, max_steps=4)
+        )(x)
+
+
 def test_branches_must_agree():
     with pytest.raises(ValueError, match="same shapes"):
         ndl.jit(lambda x: ndl.cond(x.sum() > 0, lambda: x, lambda: x[:1]))(ndl.ones(3))

@@ -38,8 +38,8 @@ def cond(
 ) -> Tree:
     """if_true(*args) where a 0-d condition holds, else if_false(*args).
 
-    A compiled function computes both and chooses, so both must give results of the same nesting and
-    shapes and must not assign to tensors from outside.
+    A compiled function computes both and chooses, so both must give results of the same nesting,
+    shapes and dtypes and must not assign to tensors from outside.
 
     >>> x = ndl.tensor(-3.0)
     >>> ndl.cond(x > 0, lambda x: x * 2, lambda x: -x, x).item()
@@ -83,6 +83,13 @@ def _chosen(op: str, condition: Tensor, new: Tree, old: Tree) -> Tree:
         raise ValueError(
             f"[{op}] expected results of the same shapes, got {shapes[0]} and {shapes[1]}."
         )
+    for path, a in first.items():
+        b = second[path]
+        if isinstance(a, Tensor) and isinstance(b, Tensor) and a.dtype != b.dtype:
+            raise TypeError(
+                f"[{op}] expected results of the same dtypes, got {a.dtype} and {b.dtype} of shape "
+                f"{a.shape}; convert one of them with .astype()."
+            )
     return with_leaves(new, [_choice(condition, a, second[path]) for path, a in first.items()])
 
 

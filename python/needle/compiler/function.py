@@ -7,7 +7,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from types import FunctionType, MethodType
+from types import MethodType
 from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..ndarray.array import NDArray, from_numpy
 from ..tracing import is_tracing
 from ..tree import leaves
 from .cache import Cache
+from .objects import FUNCTIONS, LikeItsObject
 from .run.program import CompiledProgram
 from .shapes.dynamic import Dynamic, Family, family_of, open_key
 from .trace.tracer import ArgumentType, Trace, lock, trace
@@ -174,7 +175,7 @@ class Jitted:
         is_pure: bool = False,
     ):
         self.__name__ = type(function).__name__  # of an object that is called, such as a model
-        is_object = not isinstance(function, (FunctionType, MethodType, functools.partial))
+        is_object = isinstance(self, LikeItsObject)
         # An object's attributes are looked up in it, not copied: they change.
         functools.update_wrapper(self, function, updated=() if is_object else ("__dict__",))
         self._function = function
@@ -196,13 +197,6 @@ class Jitted:
         if name.startswith("__") or "_function" not in self.__dict__:
             raise AttributeError(name)
         return getattr(self._function, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        is_own = name.startswith("_") or hasattr(type(self), name)
-        if is_own or isinstance(self._function, (FunctionType, MethodType)):
-            object.__setattr__(self, name, value)
-        else:
-            setattr(self._function, name, value)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As a method: one set of programs per object. An object without a `__dict__`, or a class,
@@ -229,7 +223,7 @@ class Jitted:
         module = sys.modules.get(getattr(self, "__module__", ""))
         if getattr(module, name, None) is self:
             return name
-        return Jitted, (self._function, self._fuse, self._axes, self._programs.maxsize)
+        return type(self), (self._function, self._fuse, self._axes, self._programs.maxsize)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         if is_tracing() or observers or not ENABLED:
@@ -372,6 +366,10 @@ class Jitted:
         return self._last
 
 
+class JittedObject(LikeItsObject, Jitted):
+    """An object that is called, such as a model."""
+
+
 def _difference(new: object, old: object) -> str:
     """The first place where two keys differ, in words."""
     if isinstance(new, tuple) and isinstance(old, tuple):
@@ -445,4 +443,5 @@ def jit(
             "[jit] expected a function that returns its result, got one that yields or awaits; "
             "compile the functions that it calls."
         )
-    return Jitted(function, fuse, dynamic, maxsize)
+    kind = Jitted if isinstance(function, FUNCTIONS) else JittedObject
+    return kind(function, fuse, dynamic, maxsize)

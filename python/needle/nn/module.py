@@ -410,8 +410,10 @@ def check_name(module: Module, name: str, kind: type | None = None, value: objec
 
 def named_leaves(name: str, value: object) -> Iterator[tuple[str, Any]]:
     """Tensors and modules in an attribute, through lists, tuples and dicts."""
-    if isinstance(value, (Tensor, Module)):
+    if isinstance(value, Tensor):
         yield name, value
+    elif isinstance(value, Module):
+        yield name, value.__dict__.get("__wrapped__", value)  # of a compiled one, the module
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from named_leaves(f"{name}.{key}", item)

@@ -163,8 +163,13 @@ class Noted:
 
 
 def _read_noted(owner: Any, name: str) -> Any:
-    value = object.__getattribute__(owner, name)
     tracer = tracing.active()
+    try:
+        value = object.__getattribute__(owner, name)
+    except AttributeError:
+        if tracer is not None and not name.startswith("__"):
+            tracer.facts.setdefault((id(owner), name), absence(owner, name))
+        raise
     if tracer is not None and not name.startswith("__"):
         tracer.meet(value)
         if (id(owner), name) not in tracer.facts:
@@ -180,14 +185,8 @@ def _read_noted(owner: Any, name: str) -> Any:
 def attribute(owner: Any, name: str, value: Any) -> Fact | None:
     """owner.name as a fact, if it is data: the owner's own, in a slot, or what the class gives. Of
     a method it is a fact that the owner has none of its own."""
-    try:
-        alive: Callable[[], Any] = weakref.ref(owner)
-    except TypeError:  # an object with slots only
-
-        def alive() -> Any:
-            return owner
-
-    text, before = f"{type(owner).__name__}.{name}", parts(value)
+    alive = _alive(owner)
+    text, before = _text(owner, name), parts(value)
     given = getattr(type(owner), name, owner)
     is_own = name in getattr(owner, "__dict__", ())
     if not is_own and isinstance(given, FunctionType):
@@ -200,6 +199,43 @@ def attribute(owner: Any, name: str, value: Any) -> Fact | None:
 
         return Fact(read, before, text, False, alive)
     return None
+
+
+def absence(owner: Any, name: str) -> Fact:
+    """That an object has no such attribute, as `hasattr` and `getattr` with a default ask."""
+    alive = _alive(owner)
+    return Fact(lambda: _has(alive(), name), False, _text(owner, name), False, alive)
+
+
+def fields(owner: Any) -> Fact:
+    """All attributes that an object has of its own, as `vars` gives them."""
+    alive, before = _alive(owner), parts(vars(owner))
+
+    def read() -> Any:
+        now = alive()
+        return before if now is None else parts(vars(now))
+
+    return Fact(read, before, f"vars of {type(owner).__name__}", False, alive)
+
+
+def _alive(owner: Any) -> Callable[[], Any]:
+    """Gives the object as long as it is there."""
+    try:
+        return weakref.ref(owner)
+    except TypeError:  # an object with slots only
+        return lambda: owner
+
+
+def _text(owner: Any, name: str) -> str:
+    return f"{type(owner).__name__}.{name}"
+
+
+def _has(owner: Any, name: str) -> bool:
+    """Is there such an attribute? No property is called for it."""
+    given = getattr(type(owner), name, _has)
+    is_slot = isinstance(given, MemberDescriptorType)
+    is_given = hasattr(owner, name) if is_slot else given is not _has
+    return is_given or name in getattr(owner, "__dict__", ())
 
 
 def _method(owner: Any, name: str) -> str:

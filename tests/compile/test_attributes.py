@@ -394,3 +394,49 @@ def test_the_warning_names_the_attribute():
         for c.scale in range(9):
             f(x)
     assert "scale, which it uses from outside, is 8 instead of 7." in str(caught[0].message)
+
+
+class Later:
+    __slots__ = ("__dict__", "__weakref__", "slot")
+
+
+MAY_BE_ABSENT = {
+    "getattr": (Later, lambda s: getattr(s, "late", 1.0)),
+    "hasattr": (Later, lambda s: s.late if hasattr(s, "late") else 1.0),
+    "vars": (Later, lambda s: vars(s).get("late", 1.0)),
+    "__dict__": (Later, lambda s: s.__dict__.get("late", 1.0)),
+    "slot": (Later, lambda s: getattr(s, "slot", 1.0)),
+    "in a scan": (
+        Later,
+        lambda s: ndl.scan(lambda c, t: (c * getattr(s, "late", 1.0), t), x, x)[0][0],
+    ),
+    "module": (nn.Module, lambda s: getattr(s, "late", 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", MAY_BE_ABSENT)
+def test_what_was_absent_is_seen_when_it_comes(name):
+    kind, read = MAY_BE_ABSENT[name]
+    owner, attribute = kind(), "slot" if name == "slot" else "late"
+    f = ndl.jit(lambda x: x * read(owner))
+    assert f(x).tolist() == f(x).tolist() == [1.0, 2.0]
+    assert f.cache_info().misses == 1
+    for value in (3.0, 5.0):
+        setattr(owner, attribute, value)
+        assert f(x).tolist() == (x * read(owner)).tolist() != [1.0, 2.0]
+    delattr(owner, attribute)
+    assert f(x).tolist() == [1.0, 2.0]
+
+
+def test_what_a_function_makes_when_it_is_absent_is_kept():
+    """The usual cache: traced once more, then it holds."""
+    owner = Later()
+
+    def f(x):
+        if not hasattr(owner, "late"):
+            owner.late = 2.0
+        return x * owner.late
+
+    compiled = ndl.jit(f)
+    assert [compiled(x).tolist() for _ in range(5)] == [[2.0, 4.0]] * 5
+    assert compiled.cache_info().misses <= 2

@@ -19,7 +19,7 @@ from typing import Any
 
 from ... import tracing
 from ...autograd import Value
-from ...facts import MOST_ITEMS, PLAIN, Facts, Noted, attribute
+from ...facts import MOST_ITEMS, PLAIN, Facts, Noted, absence, attribute, fields
 from ...ndarray.array import NDArray
 from ...system.user_code import is_users_module
 from .generators import Generators
@@ -94,8 +94,12 @@ class Reached:
         write: Any = kind.__setattr__
 
         def get(owner: Any, name: str) -> Any:
-            value = read(owner, name)
-            if tracing.active() is not None and not name.startswith("__"):
+            try:
+                value = read(owner, name)
+            except AttributeError:
+                self._note_absence(owner, name)
+                raise
+            if tracing.active() is not None:
                 self._note(owner, name, value, sys._getframe(1))
             return value
 
@@ -111,7 +115,16 @@ class Reached:
         except (TypeError, AttributeError):  # a class that may not be changed
             pass
 
+    def _note_absence(self, owner: Any, name: str) -> None:
+        if tracing.active() is not None and not name.startswith("__"):
+            self._facts.setdefault((id(owner), name), absence(owner, name))
+
     def _note(self, owner: Any, name: str, value: Any, frame: FrameType) -> None:
+        if name.startswith("__"):
+            if name == "__dict__" and is_users_module(frame.f_globals.get("__name__", "")):
+                self.meet(value)
+                self._facts.setdefault((id(owner), name), fields(owner))
+            return
         self.meet(value)
         self.meet(getattr(type(owner), name, None))  # a property
         key = id(owner), name

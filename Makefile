@@ -15,6 +15,8 @@ NATIVE_TESTS := tests/parity tests/native
 THREAD_TESTS := tests/native/test_threads.py tests/parity/test_threads_equal.py \
   tests/compile/test_concurrency.py
 NUMPY_TESTS := tests/ops/test_forward.py tests/ops/test_gradient.py::test_gradient
+# Tests that open files and start processes; once more as `python -X dev`, which reports what stays open.
+DEV_TESTS := tests/io tests/data
 # For make check: the quickest tests of each room, without those that take seconds each.
 QUICK_TESTS := tests/unit tests/contract tests/autograd tests/ndarray/test_ndarray.py \
   tests/ops/test_coverage.py tests/ops/test_forward.py tests/ops/test_gradient.py \
@@ -40,6 +42,7 @@ test: $(VENV)/tested $(VENV)/with-test ## all tests, after those of each instruc
 	@for isa in $$($(PY) -c "from needle import _native; print(*_native.instruction_sets()[1:])"); \
 	do echo "NEEDLE_CPU=$$isa" && NEEDLE_CPU=$$isa $(PYTEST) $(NATIVE_TESTS) || exit 1; done
 	@echo NEEDLE_BACKEND=np && NEEDLE_BACKEND=np $(PYTEST) $(NUMPY_TESTS)
+	@echo PYTHONDEVMODE=1 && PYTHONDEVMODE=1 $(PYTEST) $(DEV_TESTS)
 	@echo "all tests, best instruction set" && $(PYTEST)
 
 check: lint ## the linters and the quick tests: a minute on two cores

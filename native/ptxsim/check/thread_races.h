@@ -49,6 +49,10 @@ struct ThreadCell {
 };
 
 inline void ThreadCell::note_read(Touch now) {
+  // A third reader of one warp at the same time says nothing new.
+  if (reader.epoch == now.epoch && reader2.epoch == now.epoch &&
+      reader.who.warp() == now.who.warp() && reader2.who.warp() == now.who.warp())
+    return;
   const auto replaceable = [&](const Touch& old) {
     return (old.epoch ^ now.epoch) >> kWarpEpochBits || old.epoch == 0 ||
            old.who.thread() == now.who.thread() ||

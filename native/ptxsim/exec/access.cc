@@ -22,10 +22,29 @@ std::string what(const WarpAccess& a, u32 lane) {
          " of " + name(a.space) + " memory";
 }
 
-void check_alignment(Warp& warp, const WarpAccess& a) {
-  u64 low = 0;
-  FOR_LANES(lane, a.mask) low |= a.address[lane];
-  if ((low & (a.bytes - 1)) == 0) return;
+// Of the addresses: the lowest, the highest, and all bits that any of them has.
+struct Extent {
+  u64 first, last, bits;
+};
+
+// A loop over all lanes without a mask is several times as fast, and the usual case.
+Extent extent_of(const WarpAccess& a) {
+  Extent e{~u64{0}, 0, 0};
+  const auto add = [&](u64 address) {
+    e.first = address < e.first ? address : e.first;
+    e.last = address > e.last ? address : e.last;
+    e.bits |= address;
+  };
+  if (a.mask == kAll) {
+    for (const u64 address : a.address) add(address);
+  } else {
+    FOR_LANES(lane, a.mask) add(a.address[lane]);
+  }
+  return e;
+}
+
+void check_alignment(Warp& warp, const WarpAccess& a, const Extent& extent) {
+  if ((extent.bits & (a.bytes - 1)) == 0) return;
   FOR_LANES(lane, a.mask) {
     if (a.address[lane] & (a.bytes - 1))
       fail(warp, lane, kMisalignedAddress,
@@ -34,22 +53,8 @@ void check_alignment(Warp& warp, const WarpAccess& a) {
   }
 }
 
-struct Range {
-  u64 first, last;  // of the beginnings
-};
-
-Range range_of(const WarpAccess& a) {
-  Range range{~u64{0}, 0};
-  FOR_LANES(lane, a.mask) {
-    range.first = std::min(range.first, a.address[lane]);
-    range.last = std::max(range.last, a.address[lane]);
-  }
-  return range;
-}
-
-void check_global_bounds(Warp& warp, const WarpAccess& a) {
+void check_global_bounds(Warp& warp, const WarpAccess& a, const Extent& range) {
   Block& block = *warp.block;
-  const Range range = range_of(a);
   const u64 count = range.last - range.first + a.bytes;
   const bool writes = a.kind != Access::read;
   Allocation* allocation = block.last_allocation;
@@ -75,8 +80,7 @@ void check_global_bounds(Warp& warp, const WarpAccess& a) {
   }
 }
 
-void check_size(Warp& warp, const WarpAccess& a, u64 size) {
-  const Range range = range_of(a);
+void check_size(Warp& warp, const WarpAccess& a, const Extent& range, u64 size) {
   if (range.last + a.bytes <= size && range.last < ~u64{0} - a.bytes) return;
   FOR_LANES(lane, a.mask) {
     if (a.address[lane] + a.bytes > size || a.address[lane] > size)
@@ -194,7 +198,34 @@ void count_global(Warp& warp, const WarpAccess& a) {
   }
 }
 
-// 32 banks of 4 bytes. Accesses of 8 bytes go by half warps, of 16 bytes by quarters.
+// The most words that lanes of `mask` want of one of the 32 banks: the waves that the access takes.
+u32 count_waves(const WarpAccess& a, u32 mask, u32 words) {
+  u64 seen[kLanes];
+  u32 used = 0;
+  bool conflict = false;
+  FOR_LANES(lane, mask) {
+    for (u32 k = 0; k < words; ++k) {
+      const u64 word = a.address[lane] / 4 + k;
+      const u32 bank = word % 32;
+      conflict |= (used >> bank & 1) && seen[bank] != word;
+      seen[bank] = word;
+      used |= 1u << bank;
+    }
+  }
+  if (!conflict) return 1;
+  u64 all[4 * kLanes];
+  u32 count = 0, waves = 1;
+  u8 of_bank[kLanes] = {};
+  FOR_LANES(lane, mask) {
+    for (u32 k = 0; k < words; ++k) all[count++] = a.address[lane] / 4 + k;
+  }
+  std::sort(all, all + count);
+  count = static_cast<u32>(std::unique(all, all + count) - all);
+  for (u32 k = 0; k < count; ++k) waves = std::max<u32>(waves, ++of_bank[all[k] % 32]);
+  return waves;
+}
+
+// Banks are 4 bytes wide. Accesses of 8 bytes go by half warps, of 16 bytes by quarters.
 void count_shared(Warp& warp, const WarpAccess& a) {
   const u32 words = std::max(1u, a.bytes / 4), group = kLanes / words;
   ptxsim_launch& c = warp.block->counters;
@@ -203,28 +234,7 @@ void count_shared(Warp& warp, const WarpAccess& a) {
   for (u32 first = 0; first < kLanes; first += group) {
     const u32 mask = a.mask & static_cast<u32>(((u64{1} << group) - 1) << first);
     if (mask == 0) continue;
-    u64 seen[kLanes][4];
-    u8 count[kLanes] = {};
-    u32 waves = 1;
-    FOR_LANES(lane, mask) {
-      for (u32 k = 0; k < words; ++k) {
-        const u64 word = a.address[lane] / 4 + k;
-        const u32 bank = word % 32;
-        u32 j = 0;
-        const u32 known = std::min<u32>(count[bank], 4);
-        while (j < known && seen[bank][j] != word) ++j;
-        if (j < known) continue;
-        if (count[bank] < 4) {
-          seen[bank][count[bank]] = word;
-        } else {  // many words of one bank: look whether an earlier lane had this one
-          bool had = false;
-          FOR_LANES(earlier, mask & ((1u << lane) - 1))
-          had |= word - a.address[earlier] / 4 < words && word >= a.address[earlier] / 4;
-          if (had) continue;
-        }
-        waves = std::max<u32>(waves, ++count[bank]);
-      }
-    }
+    const u32 waves = count_waves(a, mask, words);
     c.shared_waves += waves;
     c.shared_conflicts += waves - 1;
   }
@@ -261,10 +271,11 @@ void check_access(Warp& warp, const Instruction& i, WarpAccess& a, NewValue valu
                   const void* context) {
   Block& block = *warp.block;
   const Launch& launch = *block.launch;
-  check_alignment(warp, a);
+  const Extent extent = extent_of(a);
+  check_alignment(warp, a, extent);
   switch (a.space) {
     case Space::shared:
-      check_size(warp, a, block.shared_bytes);
+      check_size(warp, a, extent, block.shared_bytes);
       a.base = block.shared.data();
       if (launch.checks_for(PTXSIM_COUNTERS)) count_shared(warp, a);
       if (launch.checks_for(PTXSIM_UNINITIALIZED)) check_bits(warp, a, block.shared_written.data());
@@ -272,7 +283,7 @@ void check_access(Warp& warp, const Instruction& i, WarpAccess& a, NewValue valu
       break;
     case Space::local: {
       const u64 bytes = block.kernel().local_bytes;
-      check_size(warp, a, bytes);
+      check_size(warp, a, extent, bytes);
       if (launch.checks_for(PTXSIM_TRACE)) trace(warp, i, a);
       const u64 stride = (bytes + 63) / 64 * 64;
       FOR_LANES(lane, a.mask) a.address[lane] += lane * stride;
@@ -281,7 +292,7 @@ void check_access(Warp& warp, const Instruction& i, WarpAccess& a, NewValue valu
       return;
     }
     default:
-      check_global_bounds(warp, a);
+      check_global_bounds(warp, a, extent);
       a.base = nullptr;
       if (launch.checks_for(PTXSIM_COUNTERS)) count_global(warp, a);
       if (launch.checks_for(PTXSIM_UNINITIALIZED)) check_global_written(warp, a);

@@ -11,7 +11,8 @@ constexpr u32 kRoundingMask = 3, kFlush = 4, kSaturate = 8, kDouble = 16;
 
 // setp with a second result and a combining predicate: 1 and, 2 or, 3 xor.
 void run_setp(Warp&, const Instruction&, u32 mask);
-constexpr u32 kCombineMask = 3, kInvert = 4;  // of the comparison
+constexpr u32 kInvert = 256;  // the comparison; above it two bits that say how to combine
+constexpr u32 kCombine = 9, kCombineMask = 3;
 
 // The types of cvt, as it reads and writes them.
 enum class Number : u8 { u8_, s8_, u16_, s16_, u32_, s32_, u64_, s64_, f16, bf16, tf32, f32, f64 };

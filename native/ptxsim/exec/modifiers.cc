@@ -76,9 +76,9 @@ void run_modified(Warp& warp, const Instruction& i, u32 mask) {
 void run_setp(Warp& warp, const Instruction& i, u32 mask) {
   u32 truth = 0;
   compute(warp, i, &truth);
-  if (i.flags & kInvert << 8) truth = ~truth;
+  if (i.flags & kInvert) truth = ~truth;
   u32 opposite = ~truth;
-  const u32 combine = i.flags >> 9 & kCombineMask;
+  const u32 combine = i.flags >> kCombine & kCombineMask;
   if (combine != 0) {
     const u32 other = warp.predicate(i.src[3]);
     truth = combine == 1 ? truth & other : combine == 2 ? truth | other : truth ^ other;

@@ -90,6 +90,9 @@ void run_print(Warp& warp, const Instruction& i, u32 mask) {
     const char* at =
         arguments == 0 ? nullptr : warp.local + lane * stride + (arguments - kLocalWindow);
     warp.block->output += format(warp, lane, pattern, Arguments(at));
+    const u64 result = lane * stride + i.src[2];  // how many arguments there were; 0 says enough
+    std::memset(warp.local + result, 0, 4);
+    if (!warp.local_written.empty()) warp.local_written[result / 64] |= u64{15} << result % 64;
   }
 }
 

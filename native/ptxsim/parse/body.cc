@@ -185,8 +185,9 @@ void Body::call(const Statement& s, Cursor& cursor) {
   if (name == "vprintf" || name == "__assertfail") {
     std::vector<u32> slots;
     for (const std::string_view param : params) slots.push_back(static_cast<u32>(address(param)));
+    for (const std::string_view result : results)
+      slots.push_back(static_cast<u32>(address(result)));
     decoder_.append_call(s, name == "vprintf" ? run_print : run_assert, slots);
-    if (name == "vprintf" && !results.empty()) return;
     return;
   }
   const auto found = context_.functions->find(name);

@@ -52,7 +52,8 @@ Modifiers modifiers_of(const Statement& s) {
       m.flags |= word == "rz" ? 1 : word == "rm" ? 2 : 3;
     } else {
       m.name += '.';
-      m.name += type_bits(word) != 0 || word == "pred" ? form_type(s.op(), word) : word;
+      const bool chooses = s.op() == "slct" && k + 1 == s.words.size();  // the type of its sign
+      m.name += chooses ? word : form_type(s.op(), word);
     }
   }
   const std::string_view type = s.type();
@@ -125,10 +126,10 @@ bool Decoder::decode_compare() {
   i.src[0] = a;
   i.src[1] = b;
   i.src[2] = a;  // flushing copies three
-  if (comparison->inverted) i.flags |= kInvert << 8;
+  if (comparison->inverted) i.flags |= kInvert;
   if (s.has("ftz") && type == "f32") i.flags |= kFlush;
   if (s.has("and") || s.has("or") || s.has("xor")) {
-    i.flags |= (s.has("and") ? 1u : s.has("or") ? 2u : 3u) << 9;
+    i.flags |= (s.has("and") ? 1u : s.has("or") ? 2u : 3u) << kCombine;
     i.src[3] = source(operand(3), Width::predicate);
   }
   // "ne" of floats is ordered: not equal, and both are numbers.
@@ -162,9 +163,9 @@ bool Decoder::decode_compare() {
     const u32 numbers = scope_.new_slot(Width::predicate);
     const std::string num = "setp.num." + std::string(type);
     emit_lanes(num, numbers, {a, b}, false);
-    if (i.flags >> 9 & kCombineMask)
+    if (i.flags >> kCombine & kCombineMask)
       fail("expected setp.ne of floats without a second predicate, got");
-    i.flags |= 1u << 9;
+    i.flags |= 1u << kCombine;
     i.src[3] = numbers;
   }
   emit(i);

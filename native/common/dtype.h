@@ -1,7 +1,9 @@
 // Element types. The order is the order of needle/dtype.py's DTYPES.
 #pragma once
 
+#if !defined(__CUDACC_RTC__)  // which has no headers
 #include <cstdint>
+#endif
 
 namespace needle {
 

@@ -1,7 +1,9 @@
 // The elementwise functions as enumerations, in the order of elementwise.def.
 #pragma once
 
+#if !defined(__CUDACC_RTC__)  // which has no headers
 #include <cstdint>
+#endif
 
 namespace needle {
 

@@ -1,6 +1,4 @@
-// The elementwise functions by name: Formula<UnaryOp::exp>::apply(x), or exp(x), for every compute
-// type that they have a meaning for, and for Floats. It is the function of common/elements/ for
-// x's type, or else the formula of elementwise.def.
+// The elementwise functions by name in the kernels: common/formulas.h on numbers and on vectors.
 #pragma once
 
 #include "common/elementwise.h"
@@ -9,57 +7,7 @@
 namespace needle::NEEDLE_ISA {
 namespace {
 
-template <auto op>  // a UnaryOp or BinaryOp
-struct Formula;
-
-// In formulas, functions go by their bare names.
-#define UNARY(name, ...)                         \
-  template <class T, UnaryOp op = UnaryOp::name> \
-  NEEDLE_INLINE auto name(T x) {                 \
-    return Formula<op>::apply(x);                \
-  }
-#define BINARY(name, ...)                          \
-  template <class T, BinaryOp op = BinaryOp::name> \
-  NEEDLE_INLINE auto name(T x, T y) {              \
-    return Formula<op>::apply(x, y);               \
-  }
-#include "common/elementwise.def"
-
-template <class T>
-concept Double = is_same<T, double>;
-template <class T>
-concept Int32 = is_same<T, int32_t>;
-template <class T>
-concept Int64 = is_same<T, int64_t>;
-template <class T>
-concept Bool = is_same<T, uint8_t>;
-
-// A function goes before the formula, as its type is said.
-#define NEEDLE_FUNCTION(Type, function, parameters, arguments) \
-  template <Type T>                                            \
-    requires(requires parameters { function arguments; })      \
-  NEEDLE_INLINE static auto apply parameters {                 \
-    return function arguments;                                 \
-  }
-#define NEEDLE_FORMULA(op, name, kind, parameters, arguments, ...)                 \
-  template <>                                                                      \
-  struct Formula<op::name> {                                                       \
-    static constexpr ElementwiseKind kKind = ElementwiseKind::kind;                \
-    NEEDLE_FUNCTION(Single, name##_f32, parameters, arguments)                     \
-    NEEDLE_FUNCTION(Double, name##_f64, parameters, arguments)                     \
-    NEEDLE_FUNCTION(Int32, name##_i32, parameters, arguments)                      \
-    NEEDLE_FUNCTION(Int64, name##_i64, parameters, arguments)                      \
-    NEEDLE_FUNCTION(Bool, name##_b8, parameters, arguments)                        \
-    __VA_OPT__(template <class T>                                                  \
-               NEEDLE_INLINE static auto apply parameters { return __VA_ARGS__; }) \
-  };
-#define UNARY(name, kind, ...) \
-  NEEDLE_FORMULA(UnaryOp, name, kind, (T x), (x)__VA_OPT__(, ) __VA_ARGS__)
-#define BINARY(name, kind, ...) \
-  NEEDLE_FORMULA(BinaryOp, name, kind, (T x, T y), (x, y)__VA_OPT__(, ) __VA_ARGS__)
-#include "common/elementwise.def"
-#undef NEEDLE_FORMULA
-#undef NEEDLE_FUNCTION
+#include "common/formulas.h"
 
 }  // namespace
 }  // namespace needle::NEEDLE_ISA

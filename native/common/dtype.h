@@ -22,6 +22,7 @@ struct bool_t {
   uint8_t byte;
 };
 
+#if !defined(__CUDACC_RTC__)  // where functions are for one of both sides
 constexpr int item_size(DType d) {
   constexpr int sizes[kNumDTypes] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 1};
   return sizes[static_cast<int>(d)];
@@ -53,5 +54,6 @@ constexpr int compute_size(ComputeType type) {
 constexpr bool is_native(DType dtype) {
   return item_size(dtype) == compute_size(compute_type(dtype));
 }
+#endif
 
 }  // namespace needle

@@ -267,11 +267,12 @@ Buffer::Buffer(int64_t size, DType dtype) : size_(size), dtype_(dtype) {
 }
 
 Buffer::Buffer(void* data, int64_t size, DType dtype, bool readonly, void* owner,
-               void (*release)(void* owner))
+               void (*release)(void* owner), Where where)
     : data_(static_cast<char*>(data)),
       size_(size),
       dtype_(dtype),
       readonly_(readonly),
+      where_(where),
       owner_(owner),
       release_(release) {}
 
@@ -283,6 +284,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(era_, other.era_);
   std::swap(readonly_, other.readonly_);
   std::swap(is_exposed_, other.is_exposed_);
+  std::swap(where_, other.where_);
   std::swap(version_, other.version_);
   std::swap(owner_, other.owner_);
   std::swap(release_, other.release_);

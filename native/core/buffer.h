@@ -25,13 +25,15 @@ struct AllocationError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+enum class Where : uint8_t { host, device };  // whose memory: a device's is only passed to it
+
 class Buffer {
  public:
   Buffer(int64_t size, DType dtype);  // uninitialised; throws AllocationError
 
   // Memory of someone else: `release(owner)` is called once, when the buffer goes.
   Buffer(void* data, int64_t size, DType dtype, bool readonly, void* owner,
-         void (*release)(void* owner));
+         void (*release)(void* owner), Where where = Where::host);
 
   Buffer(Buffer&& other) noexcept { *this = std::move(other); }
   Buffer& operator=(Buffer&& other) noexcept;
@@ -42,7 +44,8 @@ class Buffer {
   DType dtype() const { return dtype_; }
   int64_t nbytes() const { return size_ * item_size(dtype_); }
   bool readonly() const { return readonly_; }
-  bool is_foreign() const { return release_ != nullptr; }  // memory of someone else
+  Where where() const { return where_; }
+  bool is_foreign() const { return release_ != nullptr && where_ == Where::host; }
 
   // A number that no other buffer has, and another one after each write: what was made of the
   // elements at that number is still right. Memory that others can write has a new one each time.
@@ -60,6 +63,7 @@ class Buffer {
   uint16_t era_ = 0;         // of the pool, when it gave the block
   bool readonly_ = false;
   bool is_exposed_ = false;  // somebody else knows the address
+  Where where_ = Where::host;
   uint64_t version_ = next_version();
   void* owner_ = nullptr;
   void (*release_)(void*) = nullptr;  // nullptr: a block of the pool, or nothing

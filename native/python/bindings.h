@@ -128,8 +128,10 @@ int read_tuple(nb::handle tuple, int64_t* values, Site site, const char* what);
 // Reads a tuple of sizes, all checked; true if one is 0.
 bool read_shape(nb::handle tuple, View& view, Site site);
 
-Operand read_operand(nb::handle object, Site site);
-Operand read_output(nb::handle object, Site site);  // writable, and no element twice
+// In memory of the host, or of a device.
+Operand read_operand(nb::handle object, Site site, Where where = Where::host);
+Operand read_output(nb::handle object, Site site,
+                    Where where = Where::host);  // writable, and no element twice
 
 // Of a call with a sequence of each: outputs, then inputs.
 std::vector<Operand> read_operands(nb::handle outs, nb::handle ins, const char* kernel);
@@ -153,8 +155,8 @@ bool is_compact(const View& view);  // C order without gaps
 void require_dtype(DType actual, DType expected, Site site);
 void require_shape(const View& view, const int64_t* shape, int ndim, Site site);
 
-bool is_buffer(nb::handle handle);
-Buffer& buffer_of(nb::handle handle, Site site);
+Buffer* buffer_in(nb::handle handle);  // null for a handle of another class
+Buffer& buffer_of(nb::handle handle, Site site, Where where = Where::host);
 nb::object new_buffer(int64_t size, DType dtype);
 nb::object adopt_buffer(Buffer&& buffer);
 void set_buffer_type(nb::handle type);
@@ -265,5 +267,6 @@ void bind_nodes(nb::module_& m);
 void bind_views(nb::module_& m);
 void bind_reverse(nb::module_& m);
 void bind_state(nb::module_& m);
+void bind_cuda(nb::module_& m);
 
 }  // namespace needle

@@ -175,4 +175,5 @@ NB_MODULE(_native, m) {
   needle::bind_views(m);
   needle::bind_reverse(m);
   needle::bind_state(m);
+  needle::bind_cuda(m);
 }

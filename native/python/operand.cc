@@ -171,19 +171,21 @@ nb::object make_tuple(const int64_t* values, int count) {
 void set_buffer_type(nb::handle type) { buffer_type = type; }
 
 // Buffer.__new__ alone gives an instance without a buffer inside.
-bool is_buffer(nb::handle handle) {
-  return handle.type().ptr() == buffer_type.ptr() && nb::inst_ready(handle);
+Buffer* buffer_in(nb::handle handle) {
+  const bool is_buffer = handle.type().ptr() == buffer_type.ptr() && nb::inst_ready(handle);
+  return is_buffer ? nb::inst_ptr<Buffer>(handle) : nullptr;
 }
 
-Buffer& buffer_of(nb::handle handle, Site site) {
-  if (!is_buffer(handle)) {
+Buffer& buffer_of(nb::handle handle, Site site, Where where) {
+  Buffer* const found = buffer_in(handle);
+  if (found == nullptr || found->where() != where) [[unlikely]] {
     if (nb::hasattr(handle, "absent")) {  // a traced one knows why
       raise_type(site, "%s", nb::str(handle.attr("absent")).c_str());
     }
     raise_type(site, "the array is not on this device (its handle is a %s)",
-               class_name(handle).c_str());
+               found == nullptr ? class_name(handle).c_str() : "Buffer of another one");
   }
-  Buffer& buffer = *nb::inst_ptr<Buffer>(handle);
+  Buffer& buffer = *found;
   if (Sequence::is_address(buffer.data()) && recording() == nullptr) [[unlikely]] {
     raise_type(site, "the array has no memory: it stands for a slot of a sequence");
   }
@@ -214,7 +216,7 @@ bool read_shape(nb::handle tuple, View& view, Site site) {
   return check_shape(view, site);
 }
 
-Operand read_operand(nb::handle object, Site site) {
+Operand read_operand(nb::handle object, Site site, Where where) {
   Operand operand;
   View& view = operand.view;
   const ArrayFields* const fields = array_fields(object);
@@ -222,7 +224,7 @@ Operand read_operand(nb::handle object, Site site) {
     return field != nullptr ? nb::borrow(field) : attribute(object, name, site);
   };
   operand.handle = read(fields ? fields->handle : nullptr, names().handle);
-  const Buffer& buffer = buffer_of(operand.handle, site);
+  const Buffer& buffer = buffer_of(operand.handle, site, where);
   const nb::object shape = read(fields ? fields->shape : nullptr, names().shape);
   const nb::object strides = read(fields ? fields->strides : nullptr, names().strides);
   view.ndim = read_tuple(shape, view.shape, site, "shape");
@@ -247,10 +249,10 @@ Operand read_operand(nb::handle object, Site site) {
   return operand;
 }
 
-Operand read_output(nb::handle object, Site site) {
-  Operand operand = read_operand(object, site);
+Operand read_output(nb::handle object, Site site, Where where) {
+  Operand operand = read_operand(object, site, where);
   if (operand.readonly) raise_value(site, "the memory is read-only");
-  operand.written = WriteNote(operand.handle, buffer_of(operand.handle, site));
+  operand.written = WriteNote(operand.handle, buffer_of(operand.handle, site, where));
   if (operand.view.size() == 0) return operand;  // row-major strides of (2, 0) are (0, 1)
   for (int d = 0; d < operand.view.ndim; ++d) {
     if (operand.view.strides[d] == 0 && operand.view.shape[d] > 1) {

@@ -5,8 +5,9 @@
     NEEDLE_VERIFY       off | on            check the compiler's graphs after every pass
     NEEDLE_CPU          baseline | avx2 | avx512 | avx512bf16 | amx | neon    instruction set
     NEEDLE_NUM_THREADS  a positive number   size of the native thread pool
+    NEEDLE_CUDA         off | sim | a path  the driver behind cuda(): none, the simulator, a library
 
-The last two are read here and handed to the native core when it is loaded.
+CPU and NUM_THREADS are read here and handed to the native core when it is loaded.
 """
 
 import os
@@ -53,5 +54,6 @@ BACKEND = _choice("NEEDLE_BACKEND", BACKENDS)
 JIT = _choice("NEEDLE_JIT", JITS)
 VERIFY = _choice("NEEDLE_VERIFY", ("off", "on")) == "on"
 CPU = os.environ.get("NEEDLE_CPU") or None  # None: the best that this machine has
+CUDA = os.environ.get("NEEDLE_CUDA") or None  # None: libcuda.so.1
 CACHE = _cache()
 NUM_THREADS = _num_threads()  # None: as many as affinity and the cgroup quota allow

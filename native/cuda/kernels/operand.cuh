@@ -1,7 +1,7 @@
 // Operands of kernels: N strided views over one space of R axes, passed by value.
 //
 // A kernel takes one struct, which begins with the addresses of its operands; the host fills it in
-// (backend/cuda/launch.py). It is a __grid_constant__ and R is a constant (RANK, one of 1, 2, 4, 8),
+// (backend/gpu/launch.py). It is a __grid_constant__ and R is a constant (RANK, one of 1, 2, 4, 8),
 // so that nothing of it is copied to local memory. Elements are counted in 32 bits: the host cuts
 // larger spaces. Strides count elements and have 64 bits; they may be 0 or negative.
 #pragma once

@@ -71,8 +71,9 @@ const ArrayFields* array_fields(nb::handle object) {
 bool is_plain_array(const ArrayFields& array) {
   const bool is_whole =
       array.dtype != nullptr && array.device != nullptr && array.handle != nullptr;
-  return is_whole && is_buffer(array.handle) && recording() == nullptr &&
-         active_tracer() == nullptr;
+  if (!is_whole || recording() != nullptr || active_tracer() != nullptr) return false;
+  const Buffer* const buffer = buffer_in(array.handle);
+  return buffer != nullptr && buffer->where() == Where::host;
 }
 
 bool is_floating_array(const ArrayFields& array) {

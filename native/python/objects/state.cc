@@ -114,7 +114,8 @@ PyObject* same_names(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 PyObject* own_memory(PyObject* array) {
   PyObject* const handle = array_fields(array)->handle;
   const bool is_own = Py_REFCNT(array) == 1 && handle != nullptr && Py_REFCNT(handle) == 1;
-  const bool is_foreign = is_own && is_buffer(handle) && buffer_of(handle, {"state"}).is_foreign();
+  const Buffer* const buffer = is_own ? buffer_in(handle) : nullptr;
+  const bool is_foreign = buffer != nullptr && buffer->is_foreign();
   return is_own && !is_foreign ? handle : nullptr;
 }
 
@@ -160,7 +161,7 @@ bool has_layout(PyObject* array, PyObject* const* layout, Py_ssize_t size) {
   const ArrayFields& a = *array_fields(array);
   return is_equal(a.shape, layout[0]) && is_equal(a.strides, layout[1]) &&
          is_equal(a.offset, layout[2]) && is_equal(a.dtype, layout[3]) && a.device == layout[4] &&
-         is_buffer(a.handle) && buffer_of(a.handle, {"state"}).size() == size;
+         buffer_in(a.handle) != nullptr && buffer_in(a.handle)->size() == size;
 }
 
 // take_gradients(homes, buffers) with homes (slot, tensor, shape, strides, offset, dtype, device,

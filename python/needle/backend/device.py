@@ -1,8 +1,9 @@
-"""Devices: named sets of kernels. `cpu()` native, `cpu_numpy()` reference, `cuda()` to come."""
+"""Devices: named sets of kernels. `cpu()` native, `cpu_numpy()` reference, `cuda()` a GPU."""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 from .. import _native
@@ -99,9 +100,18 @@ def cpu_numpy() -> BackendDevice:
 
 
 class Cuda:
-    """`cuda()` is an NVIDIA GPU. Not available yet: `cuda().enabled()` is False."""
+    """`cuda()` is an NVIDIA GPU, or a simulated one (NEEDLE_CUDA=sim). The driver is looked for at
+    the first call; without one, `cuda().enabled()` is False."""
 
-    _device = BackendDevice("cuda", None)
+    @cached_property
+    def _device(self) -> BackendDevice:
+        from . import gpu
+
+        if not gpu.find_driver():
+            return BackendDevice("cuda", None)
+        from .gpu import kernels
+
+        return BackendDevice("cuda", kernels, kernels.offers)
 
     def __call__(self) -> BackendDevice:
         return self._device
@@ -110,8 +120,40 @@ class Cuda:
         """Can arrays be made there? PyTorch's question."""
         return self._device.enabled()
 
+    def device_count(self) -> int:
+        """How many there are: one at most."""
+        return int(self.is_available())
+
+    def synchronize(self) -> None:
+        """Wait until everything that was handed to the device is done; errors of kernels show
+        here."""
+        self._driver.synchronize()
+
+    def get_device_name(self) -> str:
+        """The device's name, which says so if it is simulated."""
+        return str(self._driver.properties()["name"])
+
+    def get_device_properties(self) -> dict[str, Any]:
+        """What the device is: its name, its compute capability, its sizes."""
+        return self._driver.properties()
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes of the device in use, their peak, and bytes kept for reuse."""
+        return self._driver.memory_stats()
+
+    @property
+    def _driver(self) -> Any:
+        if not self.is_available():
+            raise DeviceUnavailable(_unavailable(self._device))
+        return _native.cuda
+
 
 cuda = Cuda()
+_DEVICES: dict[str, Callable[[], BackendDevice]] = {
+    "cpu": cpu,
+    "cuda": cuda,
+    "cpu_numpy": cpu_numpy,
+}
 
 
 def default_device() -> BackendDevice:
@@ -121,7 +163,7 @@ def default_device() -> BackendDevice:
 
 def all_devices() -> list[BackendDevice]:
     """Every device that needle knows, enabled or not."""
-    return [cpu(), cuda(), cpu_numpy()]
+    return [device() for device in _DEVICES.values()]
 
 
 def device_named(name: str | BackendDevice) -> BackendDevice:
@@ -137,12 +179,13 @@ def device_named(name: str | BackendDevice) -> BackendDevice:
 
 
 def _find(name: str) -> BackendDevice:
-    for device in all_devices():
-        if name in (device.name, repr(device)):
-            return device
-    known = ", ".join(d.name for d in all_devices())
+    for its_name, device in _DEVICES.items():
+        if name in (its_name, f"{its_name}()"):
+            return device()
+    known = ", ".join(_DEVICES)
     raise ValueError(f"[device] expected one of {known}, got {name!r}.")
 
 
 def _unavailable(device: BackendDevice) -> str:
-    return f"[{device}] this device is not available on this machine; use cpu()."
+    reason = f" ({_native.cuda.why_unavailable()})" if device.name == "cuda" else ""
+    return f"[{device}] this device is not available on this machine{reason}; use cpu()."

@@ -1,0 +1,26 @@
+"""CUDA: a device whose kernels are CUDA C, compiled to PTX and handed to the driver.
+
+`kernels.py` has every function of the contract; `modules.py` and `nvrtc.py` make PTX of the sources
+in native/cuda/kernels; what talks to the driver is native code (native/cuda).
+"""
+
+from functools import cache
+from pathlib import Path
+
+from ... import _native, config
+
+SIMULATOR = "libneedle_ptxsim.so"
+
+
+@cache
+def find_driver() -> bool:
+    """Is there a driver with a device, or the simulator where it is asked for? NEEDLE_CUDA says
+    which: nothing, "off", "sim", or the path of a library that stands for the driver."""
+    if config.CUDA == "off":
+        return False
+    if config.CUDA is not None:
+        simulator = Path(_native.__file__).parent / SIMULATOR
+        path = str(simulator) if config.CUDA == "sim" else config.CUDA
+        _native.cuda.set_library(path, True)
+        _native.cuda.set_caching(False)
+    return _native.cuda.is_available()

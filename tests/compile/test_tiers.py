@@ -11,7 +11,7 @@ import pytest
 
 import needle as ndl
 from needle import nn, optim
-from needle.backend import c_build
+from needle.backend import build_cache, c_build
 from needle.compiler.c import tiers
 
 pytestmark = pytest.mark.skipif(c_build.compiler() is None, reason="needs a C compiler")
@@ -202,7 +202,7 @@ def test_a_folder_that_is_exchanged_after_it_was_checked(folder, monkeypatch):
     evil = folder.with_name("evil")
     evil.mkdir()
     (evil / ours.name).write_bytes(other.read_bytes())
-    intact = c_build._is_intact
+    intact = build_cache._is_intact
 
     def then_exchanged(path):
         found = intact(path)
@@ -210,7 +210,7 @@ def test_a_folder_that_is_exchanged_after_it_was_checked(folder, monkeypatch):
         evil.rename(folder)
         return found
 
-    monkeypatch.setattr(c_build, "_is_intact", then_exchanged)
+    monkeypatch.setattr(build_cache, "_is_intact", then_exchanged)
     monkeypatch.setattr(c_build.ctypes, "CDLL", lambda path: Path(path).read_bytes())
     assert c_build.library(source) == (folder.with_name("away") / ours.name).read_bytes()
 

@@ -1,7 +1,9 @@
 // The reductions as an enumeration, in the order of reduce.def.
 #pragma once
 
+#if !defined(__CUDACC_RTC__)  // which has no headers
 #include <cstdint>
+#endif
 
 namespace needle {
 
@@ -12,6 +14,7 @@ enum class ReduceOp : uint8_t {
 
 enum class ReduceKind : uint8_t { total, extreme, truth };
 
+#if !defined(__CUDACC_RTC__)  // where functions are for one of both sides
 struct ReduceInfo {
   const char* name;
   ReduceKind kind;
@@ -24,5 +27,6 @@ constexpr ReduceInfo kReduceInfo[] = {
 };
 
 constexpr ReduceKind kind_of(ReduceOp op) { return kReduceInfo[static_cast<int>(op)].kind; }
+#endif
 
 }  // namespace needle

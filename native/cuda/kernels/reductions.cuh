@@ -110,4 +110,24 @@ ELEMENT T combined(T x, Combine combine) {
   return x;
 }
 
+// What one thread of the team has, for all of them. All threads of a block call this together.
+template <u32 SIZE, class T>
+ELEMENT T from_member(T x, u32 member) {
+  if constexpr (SIZE == 1) {
+    return x;
+  } else if constexpr (SIZE == WARP) {
+    if constexpr (sizeof(T) == 1) {
+      return static_cast<T>(__shfl_sync(0xffffffffu, static_cast<u32>(x), member));
+    } else {
+      return __shfl_sync(0xffffffffu, x, member);
+    }
+  } else {
+    __shared__ T shown;
+    __syncthreads();  // what an earlier call left has been read
+    if (threadIdx.x == member) shown = x;
+    __syncthreads();
+    return shown;
+  }
+}
+
 }  // namespace needle

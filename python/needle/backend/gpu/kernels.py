@@ -10,7 +10,8 @@ from .elementwise import (
     unary as unary,
     where as where,
 )
-from .reduce import arg_reduce as arg_reduce, reduce as reduce, scan as scan
 from .memory import empty as empty, from_numpy as from_numpy, to_numpy as to_numpy
+from .reduce import arg_reduce as arg_reduce, reduce as reduce, scan as scan
+from .run import run as run, run_each as run_each
 
 offers = Offers(epilogues=False)

@@ -36,23 +36,32 @@ def kernel(file: str, **definitions: object) -> _native.cuda.Kernel:
 
 
 @cache
+def kernel_of(text: str, name: str, **definitions: object) -> _native.cuda.Kernel:
+    """The function of that name in a text of CUDA C."""
+    made = compiled(text, f"{name}.cu", _given(definitions))
+    return _native.cuda.Kernel(made.decode(), name)
+
+
+@cache
 def by_rank(file: str, **definitions: object) -> Callable[[int], _native.cuda.Kernel]:
     """The kernels of an elementwise file, by their number of axes."""
-    found: dict[int, _native.cuda.Kernel] = {}
+    return cache(lambda rank: kernel(file, RANK=rank, **definitions))
 
-    def of_rank(rank: int) -> _native.cuda.Kernel:
-        if rank not in found:
-            found[rank] = kernel(file, RANK=rank, **definitions)
-        return found[rank]
 
-    return of_rank
+@cache
+def by_rank_of(text: str, name: str) -> Callable[[int], _native.cuda.Kernel]:
+    """Those of an elementwise text."""
+    return cache(lambda rank: kernel_of(text, name, RANK=rank))
 
 
 def ptx(file: str, **definitions: object) -> bytes:
     """The PTX of a file of native/cuda/kernels."""
     source = (SOURCES / f"{file}.cu").read_text()
-    given = [f"-D{name}={value}" for name, value in definitions.items()]
-    return compiled(source, str(SOURCES / f"{file}.cu"), given)
+    return compiled(source, str(SOURCES / f"{file}.cu"), _given(definitions))
+
+
+def _given(definitions: dict[str, object]) -> list[str]:
+    return [f"-D{name}={value}" for name, value in definitions.items()]
 
 
 def compiled(source: str, name: str, definitions: list[str]) -> bytes:

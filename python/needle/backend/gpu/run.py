@@ -177,7 +177,7 @@ def _run_columns(call: _Call) -> None:
         lines = [views.one_of(m, 0) for m in made]
         _launch_columns(programs.replace(code, outs=tuple(totals)), call, lines, ins, piece, pieces)
         for out, total in zip(outs, made, strict=True):
-            last = views.seen_as(out, (1, *along), (1, *_spread(out, along)))
+            last = views.seen_as(out, (1, *along), (1, *_spread(out, call.shape)[call.cut :]))
             reduce("sum", last, total)
     else:
         _launch_columns(code, call, made, ins, piece, 1)

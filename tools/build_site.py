@@ -36,6 +36,7 @@ PAGES = [
     "docs/add-an-op.md",
     "docs/add-a-device.md",
     "docs/building.md",
+    "docs/cuda.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 ]

@@ -272,6 +272,7 @@ Buffer::Buffer(void* data, int64_t size, DType dtype, bool readonly, void* owner
       size_(size),
       dtype_(dtype),
       readonly_(readonly),
+      is_foreign_(true),
       where_(where),
       owner_(owner),
       release_(release) {}
@@ -285,6 +286,7 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(readonly_, other.readonly_);
   std::swap(is_exposed_, other.is_exposed_);
   std::swap(where_, other.where_);
+  std::swap(is_foreign_, other.is_foreign_);
   std::swap(version_, other.version_);
   std::swap(owner_, other.owner_);
   std::swap(release_, other.release_);

@@ -45,7 +45,8 @@ class Buffer {
   int64_t nbytes() const { return size_ * item_size(dtype_); }
   bool readonly() const { return readonly_; }
   Where where() const { return where_; }
-  bool is_foreign() const { return release_ != nullptr && where_ == Where::host; }
+  bool is_foreign() const { return is_foreign_; }  // memory of someone else
+  void make_own() { is_foreign_ = false; }         // of a pool of ours, which `release` knows
 
   // A number that no other buffer has, and another one after each write: what was made of the
   // elements at that number is still right. Memory that others can write has a new one each time.
@@ -63,6 +64,7 @@ class Buffer {
   uint16_t era_ = 0;         // of the pool, when it gave the block
   bool readonly_ = false;
   bool is_exposed_ = false;  // somebody else knows the address
+  bool is_foreign_ = false;
   Where where_ = Where::host;
   uint64_t version_ = next_version();
   void* owner_ = nullptr;

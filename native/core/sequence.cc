@@ -105,7 +105,7 @@ bool Sequence::is_address(const char* data) {
 }
 
 // A copy of a view. Memory that is not a placeholder is a number of the call itself (stride 0
-// everywhere), and is copied too.
+// everywhere), and is copied too; but not that of a device.
 View* Sequence::keep(const View& view) {
   storage_.push_back(std::make_unique<char[]>(sizeof(View)));
   View* const kept = reinterpret_cast<View*>(storage_.back().get());
@@ -122,7 +122,7 @@ View* Sequence::keep(const View& view) {
     if (uses_.size() <= slot) uses_.resize(slot + 1);
     const int64_t byte_offset = static_cast<int64_t>(place & ((uintptr_t{1} << kSlotBits) - 1));
     uses_[slot].push_back({kept, byte_offset});
-  } else if (view.size() > 0) {
+  } else if (view.size() > 0 && !is_on_device_) {
     storage_.push_back(std::make_unique<char[]>(8));
     kept->data = storage_.back().get();
     std::memcpy(kept->data, view.data, static_cast<size_t>(item_size(view.dtype)));

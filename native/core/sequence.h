@@ -59,6 +59,14 @@ class Sequence {
   // then runs alone.
   void run(std::span<const Memory> slots, std::vector<double>* seconds = nullptr);
 
+  // Its calls work on a device's memory: what is no placeholder stays where it is, and is kept by
+  // the call.
+  void set_on_device() { is_on_device_ = true; }
+
+  // One of its calls waits for what was handed to a device: the others cannot become a graph.
+  void set_waits() { waits_ = true; }
+  bool waits() const { return waits_; }
+
   // In a child process: forgets a run of a thread that only the parent has.
   void renew_in_child();
 
@@ -88,6 +96,8 @@ class Sequence {
   std::vector<char*> bound_;                      // the memory that views point to now
   std::recursive_mutex running_;
   bool is_running_ = false;
+  bool is_on_device_ = false;
+  bool waits_ = false;
 };
 
 Sequence*& recording();  // the sequence that this thread records, or nullptr

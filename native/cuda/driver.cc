@@ -45,6 +45,8 @@ struct Library {
     entries.init = reinterpret_cast<decltype(entries.init)>(find("cuInit"));
 #define ENTRY(name, symbol, ...) \
   entries.name = reinterpret_cast<decltype(entries.name)>(find(#symbol));
+#define OPTIONAL_ENTRY(name, symbol, ...) \
+  entries.name = reinterpret_cast<decltype(entries.name)>(dlsym(handle, #symbol));
 #include "driver.def"
     if (!missing.empty()) return library_path + " is too old: it lacks" + missing;
     return start();

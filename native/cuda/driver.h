@@ -16,6 +16,8 @@ struct Stream;
 struct Event;
 struct Module;
 struct Function;
+struct Graph;
+struct GraphExec;
 
 constexpr Result kOutOfMemory = 2, kNotReady = 600;
 
@@ -28,6 +30,7 @@ struct Error : std::runtime_error {
 struct Driver {
   Result (*init)(unsigned flags);
 #define ENTRY(name, symbol, ...) Result (*name)(__VA_ARGS__);
+#define OPTIONAL_ENTRY ENTRY
 #include "driver.def"
 };
 

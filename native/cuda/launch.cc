@@ -3,6 +3,14 @@
 #include "streams.h"
 
 namespace needle::cuda {
+namespace {
+
+thread_local bool is_waiting = false;
+
+}  // namespace
+
+Waiting::Waiting(bool on) : before_(is_waiting) { is_waiting = on; }
+Waiting::~Waiting() { is_waiting = before_; }
 
 Kernel::Kernel(const char* ptx, const char* function) : name_(function) {
   const Driver& cuda = driver();
@@ -25,6 +33,7 @@ void Kernel::launch(const Grid& grid, const std::vector<char>& parameters) const
   check(cuda.launch(function_, b[0], b[1], b[2], t[0], t[1], t[2], grid.shared_bytes, stream(),
                     pointers, nullptr),
         name_.c_str());
+  if (is_waiting) check(cuda.synchronize_stream(stream()), name_.c_str());
 }
 
 }  // namespace needle::cuda

@@ -32,6 +32,16 @@ class Kernel {
   mutable unsigned allowed_shared_ = 48 * 1024;
 };
 
+// While it lives, this thread waits for each kernel that it launches.
+class Waiting {
+ public:
+  explicit Waiting(bool on);
+  ~Waiting();
+
+ private:
+  bool before_;
+};
+
 // The bytes of a kernel's struct of parameters, member by member.
 class Parameters {
  public:

@@ -134,7 +134,8 @@ Operand read_output(nb::handle object, Site site,
                     Where where = Where::host);  // writable, and no element twice
 
 // Of a call with a sequence of each: outputs, then inputs.
-std::vector<Operand> read_operands(nb::handle outs, nb::handle ins, const char* kernel);
+std::vector<Operand> read_operands(nb::handle outs, nb::handle ins, const char* kernel,
+                                   Where where = Where::host);
 std::vector<const View*> views_of(const std::vector<Operand>& operands);
 
 // The view with its axes matched to `shape` by NumPy's rules: new and stretched axes get stride 0.

@@ -4,9 +4,11 @@
 
 #include "bindings.h"
 #include "cuda/allocator.h"
+#include "cuda/graph.h"
 #include "cuda/launch.h"
 #include "cuda/space.h"
 #include "cuda/streams.h"
+#include "cuda/transfer.h"
 
 namespace needle {
 namespace {
@@ -50,9 +52,11 @@ nb::object empty(nb::handle size, nb::handle dtype) {
     raise_value({"empty"}, "expected a size, got %lld", static_cast<long long>(count));
   }
   cuda::Block* const block = cuda::take_block(static_cast<size_t>(bytes));
-  return adopt_buffer(Buffer(
-      reinterpret_cast<void*>(cuda::address_of(block)), count, type, false, block,
-      [](void* owner) { cuda::give_back(static_cast<cuda::Block*>(owner)); }, Where::device));
+  const auto release = [](void* owner) { cuda::give_back(static_cast<cuda::Block*>(owner)); };
+  Buffer buffer(reinterpret_cast<void*>(cuda::address_of(block)), count, type, false, block,
+                release, Where::device);
+  buffer.make_own();
+  return adopt_buffer(std::move(buffer));
 }
 
 cuda::Address address_of(const Buffer& buffer) {
@@ -64,21 +68,17 @@ void copy_in(nb::handle out, uintptr_t host) {
   Buffer& buffer = buffer_of(out, {"from_numpy"}, Where::device);
   if (buffer.nbytes() == 0) return;
   const GilRelease release;
-  cuda::check(cuda::driver().copy_to_device(address_of(buffer), reinterpret_cast<void*>(host),
-                                            static_cast<size_t>(buffer.nbytes()), cuda::stream()),
-              "cuMemcpyHtoDAsync");
-  // The host's memory may be pinned, and then is read later.
-  cuda::check(cuda::driver().synchronize_stream(cuda::stream()), "cuStreamSynchronize");
+  cuda::copy_to_device(address_of(buffer), reinterpret_cast<const void*>(host),
+                       static_cast<size_t>(buffer.nbytes()));
 }
 
 void copy_out(nb::handle from, uintptr_t host) {
+  if (recording() != nullptr) raise_value({"to_numpy"}, "a sequence cannot read its results");
   const Buffer& buffer = buffer_of(from, {"to_numpy"}, Where::device);
   if (buffer.nbytes() == 0) return;
   const GilRelease release;
-  cuda::check(cuda::driver().copy_to_host(reinterpret_cast<void*>(host), address_of(buffer),
-                                          static_cast<size_t>(buffer.nbytes()), cuda::stream()),
-              "cuMemcpyDtoHAsync");
-  cuda::check(cuda::driver().synchronize_stream(cuda::stream()), "cuStreamSynchronize");
+  cuda::copy_to_host(reinterpret_cast<void*>(host), address_of(buffer),
+                     static_cast<size_t>(buffer.nbytes()));
 }
 
 void bind_memory(nb::module_& m) {
@@ -119,22 +119,21 @@ void read_numbers(nb::handle value, unsigned* numbers, const char* what) {
   for (int i = 0; i < count; ++i) numbers[i] = static_cast<unsigned>(found[i]);
 }
 
-std::vector<Operand> read_device_operands(nb::handle outs, nb::handle ins, const char* kernel) {
-  std::vector<Operand> operands;
-  for (const nb::handle out : outs) {
-    operands.push_back(read_output(out, {kernel, "outs"}, Where::device));
+// Operands of a recorded call that are no placeholders: memory that the call alone keeps.
+std::vector<nb::object> kept_of(const std::vector<Operand>& operands) {
+  std::vector<nb::object> kept;
+  for (const Operand& operand : operands) {
+    if (!Sequence::is_address(buffer_in(operand.handle)->data())) kept.push_back(operand.handle);
   }
-  for (const nb::handle in : ins) {
-    operands.push_back(read_operand(in, {kernel, "ins"}, Where::device));
-  }
-  return operands;
+  return kept;
 }
 
 // Runs kernel(views), or notes it if this thread records a sequence.
 template <class F>
-void hand_over(std::span<const View* const> views, const F& kernel) {
+void hand_over(const std::vector<Operand>& operands, std::span<const View* const> views,
+               const F& kernel) {
   if (Sequence* const sequence = recording(); sequence != nullptr) {
-    return sequence->add(views, kernel);
+    return sequence->add(views, [kernel, kept = kept_of(operands)](Views v) { kernel(v); });
   }
   kernel(views.data());
 }
@@ -146,14 +145,15 @@ void launch(const cuda::Kernel& kernel, nb::handle grid, nb::handle block, nb::t
   read_numbers(grid, size.blocks, "grid");
   read_numbers(block, size.threads, "block");
   size.shared_bytes = static_cast<unsigned>(read_int(shared, {"launch"}, "shared"));
-  const std::vector<Operand> operands = read_device_operands(outs, ins, kernel.name().c_str());
+  const std::vector<Operand> operands =
+      read_operands(outs, ins, kernel.name().c_str(), Where::device);
   const auto call = [&kernel, size, rest = Tail(tail), n = operands.size()](Views views) {
     Parameters parameters;
     for (size_t i = 0; i < n; ++i) parameters.add(reinterpret_cast<cuda::Address>(views[i]->data));
     parameters.add_struct(rest.bytes);
     kernel.launch(size, parameters.bytes());
   };
-  hand_over(views_of(operands), call);
+  hand_over(operands, views_of(operands), call);
 }
 
 constexpr uint32_t kThreads = 256, kPerThread = 4;  // as operand.cuh has them
@@ -187,7 +187,7 @@ void launch_space(const cuda::Kernel& kernel, const cuda::Space& space, Views vi
 // An elementwise kernel: `ins` are broadcast to the first output's shape, and `find` gives the
 // kernel for a number of axes.
 void launch_each(nb::handle find, nb::tuple outs, nb::tuple ins, nb::bytes tail, const char* name) {
-  std::vector<Operand> operands = read_device_operands(outs, ins, name);
+  std::vector<Operand> operands = read_operands(outs, ins, name, Where::device);
   const View& first = operands[0].view;
   for (size_t n = 1; n < operands.size(); ++n) {
     if (n < outs.size()) require_shape(operands[n].view, first.shape, first.ndim, {name, "outs"});
@@ -198,8 +198,34 @@ void launch_each(nb::handle find, nb::tuple outs, nb::tuple ins, nb::bytes tail,
   cuda::for_each_space(views, [&](cuda::Space& space) {
     const nb::object found = find(space.rank);
     const auto& kernel = *nb::inst_ptr<cuda::Kernel>(found);
-    hand_over(views, [&kernel, space, rest](Views v) { launch_space(kernel, space, v, rest); });
+    hand_over(operands, views,
+              [&kernel, space, rest](Views v) { launch_space(kernel, space, v, rest); });
   });
+}
+
+// A call of Python as a part of a sequence, on memory that it is told of as (buffer, offset) of
+// each operand, outputs first; for what must look at elements before it goes on.
+void record_python(nb::handle function, nb::tuple outs, nb::tuple ins) {
+  const std::vector<Operand> operands = read_operands(outs, ins, "record_python", Where::device);
+  if (recording() != nullptr) recording()->set_waits();
+  const auto call = [kept = nb::borrow(function), count = operands.size()](Views v) {
+    const GilAcquire acquire;
+    nb::list places;
+    for (size_t k = 0; k < count; ++k) {
+      int64_t lowest = 0, highest = 0;
+      for (int d = 0; d < v[k]->ndim; ++d) {
+        const int64_t reach = (v[k]->shape[d] - 1) * v[k]->strides[d];
+        (reach < 0 ? lowest : highest) += reach;
+      }
+      Buffer buffer(
+          v[k]->data + lowest * item_size(v[k]->dtype), highest - lowest + 1, v[k]->dtype, false,
+          nullptr, [](void*) {}, Where::device);
+      places.append(nb::make_tuple(adopt_buffer(std::move(buffer)), -lowest));
+    }
+    kept(places);
+  };
+  const std::vector<const View*> views = views_of(operands);
+  hand_over(operands, views, call);
 }
 
 void bind_launches(nb::module_& m) {
@@ -209,6 +235,9 @@ void bind_launches(nb::module_& m) {
       .def("launch", launch, nb::arg("grid"), nb::arg("block"), nb::arg("outs"), nb::arg("ins"),
            nb::arg("tail") = nb::bytes(""), nb::arg("shared") = 0,
            "A kernel whose one parameter is a struct: the operands' addresses, then `tail`.");
+  m.def("is_recording", [] { return recording() != nullptr; });
+  m.def("record_python", record_python, nb::arg("function"), nb::arg("outs"), nb::arg("ins"));
+  m.def("set_capturing", cuda::set_capturing, nb::arg("on"), "Whether sequences become graphs.");
   m.def("launch_each", launch_each, nb::arg("find"), nb::arg("outs"), nb::arg("ins"),
         nb::arg("tail") = nb::bytes(""), nb::arg("name") = "cuda",
         "An elementwise kernel, whose struct begins with Operands (cuda/kernels/operand.cuh).");

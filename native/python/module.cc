@@ -69,6 +69,7 @@ void bind_memory(nb::module_& m) {
       .def_prop_ro("size", &Buffer::size)
       .def_prop_ro("nbytes", &Buffer::nbytes)
       .def_prop_ro("readonly", &Buffer::readonly)
+      .def_prop_ro("is_on_device", [](const Buffer& b) { return b.where() == Where::device; })
       .def_prop_ro("dtype", [](const Buffer& b) { return dtype_name(b.dtype()); });
   set_buffer_type(buffer);
 

@@ -263,10 +263,11 @@ Operand read_output(nb::handle object, Site site, Where where) {
   return operand;
 }
 
-std::vector<Operand> read_operands(nb::handle outs, nb::handle ins, const char* kernel) {
+std::vector<Operand> read_operands(nb::handle outs, nb::handle ins, const char* kernel,
+                                   Where where) {
   std::vector<Operand> operands;
-  for (const nb::handle out : outs) operands.push_back(read_output(out, {kernel, "outs"}));
-  for (const nb::handle in : ins) operands.push_back(read_operand(in, {kernel, "ins"}));
+  for (const nb::handle out : outs) operands.push_back(read_output(out, {kernel, "outs"}, where));
+  for (const nb::handle in : ins) operands.push_back(read_operand(in, {kernel, "ins"}, where));
   return operands;
 }
 

@@ -5,6 +5,8 @@
 
 #include "bindings.h"
 #include "core/sequence.h"
+#include "cuda/graph.h"
+#include "cuda/launch.h"
 
 namespace needle {
 namespace {
@@ -24,6 +26,8 @@ struct SequenceObject {
   };
   std::shared_ptr<Sequence> sequence = std::make_shared<Sequence>();  // loops hold it too
   std::vector<Slot> slots;
+  Where where = Where::host;
+  cuda::Graphs graphs = {};  // of a device
 };
 
 nb::object placeholder(SequenceObject& self, nb::handle slot, nb::handle byte_offset,
@@ -45,8 +49,8 @@ nb::object placeholder(SequenceObject& self, nb::handle slot, nb::handle byte_of
   self.slots[index].bytes = std::max(self.slots[index].bytes, bytes);
   self.slots[index].item = std::max<int64_t>(self.slots[index].item, item_size(type));
   self.slots[index].written |= written;
-  return adopt_buffer(
-      Buffer(Sequence::address(number, offset), count, type, !written, nullptr, [](void*) {}));
+  return adopt_buffer(Buffer(
+      Sequence::address(number, offset), count, type, !written, nullptr, [](void*) {}, self.where));
 }
 
 void set_recording(SequenceObject& self, bool on) {
@@ -63,7 +67,7 @@ std::vector<Memory> read_slots(const SequenceObject& self, nb::handle buffers) {
   slots.reserve(self.slots.size());
   for (size_t i = 0; i < self.slots.size(); ++i) {
     const nb::handle item = PyList_GET_ITEM(buffers.ptr(), static_cast<Py_ssize_t>(i));
-    const Buffer& buffer = buffer_of(item, kSequenceSite);
+    const Buffer& buffer = buffer_of(item, kSequenceSite, self.where);
     if (buffer.nbytes() < self.slots[i].bytes) {
       raise_value(kSequenceSite, "expected %lld bytes in slot %zu, got %lld",
                   static_cast<long long>(self.slots[i].bytes), i,
@@ -87,9 +91,17 @@ std::vector<WriteNote> notes_of(const SequenceObject& self, nb::handle buffers) 
   for (size_t i = 0; i < self.slots.size(); ++i) {
     if (!self.slots[i].written) continue;
     const nb::handle item = PyList_GET_ITEM(buffers.ptr(), static_cast<Py_ssize_t>(i));
-    notes.emplace_back(item, buffer_of(item, kSequenceSite));
+    notes.emplace_back(item, buffer_of(item, kSequenceSite, self.where));
   }
   return notes;
+}
+
+// All calls are handed over at once, as a graph where memory is what it was before.
+void run_on_device(SequenceObject& self, const std::vector<Memory>& slots) {
+  if (self.sequence->waits()) return self.sequence->run(slots);
+  std::vector<const void*> key;
+  for (const Memory& slot : slots) key.push_back(slot.data);
+  self.graphs.run(key, [&] { self.sequence->run(slots); });
 }
 
 // The list keeps the buffers alive: the caller holds it.
@@ -97,6 +109,7 @@ void run_sequence(SequenceObject& self, nb::handle buffers) {
   const std::vector<Memory> slots = read_slots(self, buffers);
   const std::vector<WriteNote> notes = notes_of(self, buffers);
   const GilRelease release;
+  if (self.where == Where::device) return run_on_device(self, slots);
   restart_interrupt_clock();
   self.sequence->run(slots);
 }
@@ -107,6 +120,7 @@ std::vector<double> run_sequence_timed(SequenceObject& self, nb::handle buffers)
   std::vector<double> seconds;
   const GilRelease release;
   restart_interrupt_clock();
+  const cuda::Waiting waiting(self.where == Where::device);
   self.sequence->run(slots, &seconds);
   return seconds;
 }
@@ -152,12 +166,30 @@ void check_place(const LoopPlace& p, const SequenceObject::Slot& slot, int64_t s
   if (!fits) raise_value(kLoop, "a slot has no memory of its size at every step");
 }
 
+// A call that waits for the device, in the sequence that this thread records.
+void note_waits(bool waits) {
+  if (waits && recording() != nullptr) recording()->set_waits();
+}
+
+// Where the memory of the first of some operands is.
+Where where_of(nb::handle outs, nb::handle ins) {
+  for (const nb::handle operands : {outs, ins}) {
+    for (const nb::handle operand : operands) {
+      const nb::object handle = nb::getattr(operand, "_handle", nb::none());
+      const Buffer* const buffer = buffer_in(handle);
+      if (buffer != nullptr) return buffer->where();
+    }
+  }
+  return Where::host;
+}
+
 // The body's sequence, once per step; a part of another sequence like any kernel.
 void run_loop(const SequenceObject& body, nb::handle steps, bool reverse, nb::handle places,
               nb::handle outs, nb::handle ins) {
   const int64_t count = read_int(steps, kLoop, "the number of steps");
   std::vector<LoopPlace> found = read_places(places);
-  const std::vector<Operand> operands = read_operands(outs, ins, kLoop.kernel);
+  const std::vector<Operand> operands = read_operands(outs, ins, kLoop.kernel, body.where);
+  note_waits(body.sequence->waits());
   if (found.size() != body.slots.size()) {
     raise_value(kLoop, "expected %zu places, got %zu", body.slots.size(), found.size());
   }
@@ -184,17 +216,20 @@ void run_loop(const SequenceObject& body, nb::handle steps, bool reverse, nb::ha
 // A Python function on the memory of operands in C order, as a part of a sequence: it is called
 // with a list of buffers, outputs first, which live as long as the call.
 void run_python(nb::handle function, nb::handle outs, nb::handle ins) {
-  const std::vector<Operand> operands = read_operands(outs, ins, "run_python");
+  const Where where = where_of(outs, ins);
+  const std::vector<Operand> operands = read_operands(outs, ins, "run_python", where);
+  note_waits(where == Where::device);
   for (const Operand& operand : operands) {
     if (!is_compact(operand.view)) raise_value({"run_python"}, "expected operands in C order");
   }
   const size_t writable = nb::cast<nb::tuple>(outs).size();
-  const auto call = [kept = nb::borrow(function), writable, count = operands.size()](Views v) {
+  const auto call = [kept = nb::borrow(function), writable, count = operands.size(),
+                     where](Views v) {
     const GilAcquire acquire;
     nb::list buffers;
     for (size_t k = 0; k < count; ++k) {
-      buffers.append(adopt_buffer(
-          Buffer(v[k]->data, v[k]->size(), v[k]->dtype, k >= writable, nullptr, [](void*) {})));
+      buffers.append(adopt_buffer(Buffer(
+          v[k]->data, v[k]->size(), v[k]->dtype, k >= writable, nullptr, [](void*) {}, where)));
     }
     kept(buffers);
   };
@@ -206,7 +241,15 @@ void run_python(nb::handle function, nb::handle outs, nb::handle ins) {
 void bind_sequence(nb::module_& m) {
   using nb::arg;
   nb::class_<SequenceObject>(m, "Sequence", "Kernel calls, recorded once, that run as one.")
-      .def(nb::init<>())
+      .def(
+          "__init__",
+          [](SequenceObject* self, bool on_device) {
+            new (self) SequenceObject;
+            if (!on_device) return;
+            self->where = Where::device;
+            self->sequence->set_on_device();
+          },
+          arg("on_device") = false)
       .def("__len__", [](const SequenceObject& self) { return self.sequence->size(); })
       .def("placeholder", placeholder, arg("slot"), arg("byte_offset"), arg("size"), arg("dtype"),
            arg("written"), "A buffer that stands for a place in a slot's memory.")

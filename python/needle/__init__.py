@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     # Element types, random numbers, devices, memory and threads.
     from .dtype import *
     from .ndarray.random import *
+    from .backend.device import memory_stats as memory_stats
     from .backend.precision import (
         get_float32_matmul_precision as get_float32_matmul_precision,
         set_float32_matmul_precision as set_float32_matmul_precision,
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from .ndarray.kernels.c_kernel import CKernel as CKernel
     from ._native import (
         get_num_threads as get_num_threads,
-        memory_stats as memory_stats,
         release_memory as release_memory,
         reset_peak_memory as reset_peak_memory,
         set_num_threads as set_num_threads,

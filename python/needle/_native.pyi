@@ -33,6 +33,8 @@ class Buffer:
     @property
     def readonly(self) -> bool: ...
     @property
+    def is_on_device(self) -> bool: ...
+    @property
     def dtype(self) -> str: ...
     @property
     def version(self) -> int:
@@ -219,7 +221,7 @@ def random_from(name: str, out: Operand, counter: Operand) -> None: ...
 # Kernel calls that run as one
 
 class Sequence:
-    def __init__(self) -> None: ...
+    def __init__(self, on_device: bool = False) -> None: ...
     def __len__(self) -> int: ...
     def placeholder(
         self, slot: int, byte_offset: int, size: int, dtype: str, written: bool
@@ -381,3 +383,89 @@ def active_tracer() -> Any:
 
 def set_tracer(tracer: Any, /) -> Any:
     """Puts a tracer, or None, into this thread's slot; gives what was there before."""
+
+# CUDA
+
+@final
+class cuda:  # a module: `from needle._native import cuda`
+    """The device behind the CUDA driver."""
+
+    class CudaError(RuntimeError):
+        """The driver refused a call, or there is none."""
+
+    @final
+    class Kernel:
+        """A function of PTX."""
+
+        def __init__(self, ptx: str, name: str) -> None: ...
+        @property
+        def name(self) -> str: ...
+        def launch(
+            self,
+            grid: int | tuple[int, ...],
+            block: int | tuple[int, ...],
+            outs: tuple[Operand, ...],
+            ins: tuple[Operand, ...],
+            tail: bytes = ...,
+            shared: int = 0,
+        ) -> None:
+            """A kernel whose one parameter is a struct: the operands' addresses, then `tail`."""
+
+    @staticmethod
+    def set_library(path: str, is_simulated: bool) -> None:
+        """Which library is the driver; before anything else here is called."""
+
+    @staticmethod
+    def is_available() -> bool:
+        """Is there a driver with a device?"""
+
+    @staticmethod
+    def why_unavailable() -> str: ...
+    @staticmethod
+    def is_simulated() -> bool: ...
+    @staticmethod
+    def properties() -> dict[str, Any]: ...
+    @staticmethod
+    def synchronize() -> None: ...
+    @staticmethod
+    def empty(size: int, dtype: str) -> Buffer: ...
+    @staticmethod
+    def copy_in(out: Buffer, address: int) -> None:
+        """From the host's memory."""
+
+    @staticmethod
+    def copy_out(a: Buffer, address: int) -> None:
+        """To the host's memory."""
+
+    @staticmethod
+    def memory_stats() -> dict[str, int]: ...
+    @staticmethod
+    def reset_peak_memory() -> None: ...
+    @staticmethod
+    def release_memory() -> None: ...
+    @staticmethod
+    def set_caching(on: bool) -> None:
+        """Off: every block is an allocation of its own."""
+
+    @staticmethod
+    def is_recording() -> bool: ...
+    @staticmethod
+    def set_capturing(on: bool) -> None:
+        """Whether sequences become graphs."""
+
+    @staticmethod
+    def launch_each(
+        find: Callable[[int], Kernel],
+        outs: tuple[Operand, ...],
+        ins: tuple[Operand, ...],
+        tail: bytes = ...,
+        name: str = ...,
+    ) -> None:
+        """An elementwise kernel, whose struct begins with Operands (cuda/kernels/operand.cuh)."""
+
+    @staticmethod
+    def record_python(
+        function: Callable[[list[tuple[Buffer, int]]], None],
+        outs: tuple[Operand, ...],
+        ins: tuple[Operand, ...],
+    ) -> None: ...

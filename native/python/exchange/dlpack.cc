@@ -1,6 +1,7 @@
 // DLPack both ways, without copies.
 #include <memory>
 
+#include "cuda/streams.h"
 #include "dlpack.h"
 #include "python/bindings.h"
 
@@ -36,6 +37,8 @@ struct Versioned {
   }
 };
 
+int32_t device_type(Where where) { return where == Where::host ? dlpack::kCpu : dlpack::kCuda; }
+
 // An exported array: what the consumer's tensor points to, and the buffer that it keeps alive.
 template <class Kind>
 struct Export {
@@ -61,14 +64,17 @@ template <class Kind>
 nb::object export_capsule(Operand&& operand) {
   auto owner = std::make_unique<Export<Kind>>();
   owner->operand = std::move(operand);
-  buffer_of(owner->operand.handle, {"to_dlpack"}).expose();
+  Buffer& buffer = *buffer_in(owner->operand.handle);
+  buffer.expose();
   View& view = owner->operand.view;
   auto& managed = owner->managed;
   managed.context = owner.get();
   managed.deleter = Export<Kind>::destroy;
   Kind::set_flags(managed, owner->operand.readonly);
-  managed.tensor = {view.data,  {dlpack::kCpu, 0}, view.ndim, kTypes[static_cast<int>(view.dtype)],
-                    view.shape, view.strides,      0};
+  managed.tensor = {view.data,  {device_type(buffer.where()), 0},
+                    view.ndim,  kTypes[static_cast<int>(view.dtype)],
+                    view.shape, view.strides,
+                    0};
   nb::object capsule = checked(PyCapsule_New(&managed, Kind::kName, Export<Kind>::destroy_unused));
   owner.release();
   return capsule;
@@ -92,12 +98,22 @@ Operand copy_of(const Operand& source) {
 // The arguments are those of the array API's __dlpack__.
 nb::object to_dlpack(nb::handle a, nb::handle stream, nb::handle max_version, nb::handle dl_device,
                      nb::handle copy) {
-  Operand operand = read_operand(a, {"to_dlpack", "a"});
-  if (!stream.is_none()) raise_buffer_error("[to_dlpack] CPU memory has no stream; pass None");
-  if (!dl_device.is_none() && !dl_device.equal(nb::make_tuple(dlpack::kCpu, 0))) {
-    raise_buffer_error("[to_dlpack] the array is in CPU memory, DLPack device (1, 0)");
+  const nb::object handle = nb::getattr(a, "_handle", nb::none());
+  const Buffer* const buffer = buffer_in(handle);
+  const Where where = buffer == nullptr ? Where::host : buffer->where();
+  Operand operand = read_operand(a, {"to_dlpack", "a"}, where);
+  if (!dl_device.is_none() && !dl_device.equal(nb::make_tuple(device_type(where), 0))) {
+    raise_buffer_error(where == Where::host
+                           ? "[to_dlpack] the array is in CPU memory, DLPack device (1, 0)"
+                           : "[to_dlpack] the array is on the GPU, DLPack device (2, 0)");
   }
-  if (copy.ptr() == Py_True) operand = copy_of(operand);
+  if (where == Where::device) {
+    cuda::synchronize();  // the consumer's stream then has nothing to wait for
+  } else if (!stream.is_none()) {
+    raise_buffer_error("[to_dlpack] CPU memory has no stream; pass None");
+  } else if (copy.ptr() == Py_True) {
+    operand = copy_of(operand);
+  }
   if (!max_version.is_none()) {
     const nb::object major = checked(PySequence_GetItem(max_version.ptr(), 0));
     if (read_int(major, {"to_dlpack"}, "max_version") >= 1) {
@@ -124,8 +140,10 @@ DType find_dtype(dlpack::DataType type) {
 // The tensor as a view, and the number of elements that it reaches over.
 View read_tensor(const dlpack::Tensor& tensor, int64_t* reach) {
   constexpr Site site{"from_dlpack"};
-  if (tensor.device.type != dlpack::kCpu) {
-    raise_value(site, "expected an array in CPU memory, got DLPack device type %d; copy it first",
+  if (tensor.device.type != dlpack::kCpu && tensor.device.type != dlpack::kCuda) {
+    raise_value(site,
+                "expected an array in CPU memory or on a CUDA device, got DLPack device type %d; "
+                "copy it first",
                 tensor.device.type);
   }
   if (tensor.ndim < 0 || tensor.ndim > kMaxDims) {
@@ -172,7 +190,9 @@ nb::object import_capsule(nb::handle capsule) {
     if (tensor->deleter != nullptr) tensor->deleter(tensor);
   };
   const bool readonly = Kind::is_readonly(*managed);
-  Buffer buffer(view.data, reach, view.dtype, readonly, managed, release);
+  const bool is_on_host = managed->tensor.device.type == dlpack::kCpu;
+  Buffer buffer(view.data, reach, view.dtype, readonly, managed, release,
+                is_on_host ? Where::host : Where::device);
   if (PyCapsule_SetName(capsule.ptr(), Kind::kUsed) != 0) throw nb::python_error();
   return nb::make_tuple(adopt_buffer(std::move(buffer)), make_tuple(view.shape, view.ndim),
                         make_tuple(view.strides, view.ndim), dtype_name(view.dtype));

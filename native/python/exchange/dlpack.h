@@ -5,7 +5,7 @@
 
 namespace needle::dlpack {
 
-constexpr int32_t kCpu = 1;
+constexpr int32_t kCpu = 1, kCuda = 2;
 constexpr uint64_t kReadOnlyFlag = 1;
 
 enum TypeCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };

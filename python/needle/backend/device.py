@@ -11,7 +11,7 @@ from .protocol import Offers
 
 __all__ = [
     "BackendDevice", "cpu", "cpu_numpy", "cuda", "default_device", "all_devices", "device_named",
-    "host",
+    "host", "memory_stats",
 ]  # fmt: skip
 
 
@@ -154,6 +154,15 @@ _DEVICES: dict[str, Callable[[], BackendDevice]] = {
     "cuda": cuda,
     "cpu_numpy": cpu_numpy,
 }
+
+
+def memory_stats(device: BackendDevice | str | None = None) -> dict[str, int]:
+    """Bytes of a device's memory in use (`live`), their `peak`, and bytes kept for reuse
+    (`pooled`); of the CPU if none is given."""
+    found = cpu() if device is None else device_named(device)
+    if found.type == "cuda":
+        return cuda.memory_stats()
+    return _native.memory_stats()
 
 
 def default_device() -> BackendDevice:

@@ -88,7 +88,7 @@ def _add_train(commands: Any) -> None:
     add("--seed", type=seed, metavar="N", help="of weights, order and shifts (0)")
     add("--patience", type=number(int, 0), metavar="N",
         help="stop after N epochs without improvement (10; 0: never)")  # fmt: skip
-    add("--device", choices=("cpu", "cpu_numpy"), help="where to compute (cpu)")
+    add("--device", choices=("cpu", "cuda", "cpu_numpy"), help="where to compute (cpu)")
     add("--compile", action="store_true", default=None, help="run steps as compiled functions")
     add("--threads", type=number(int, 1), metavar="N", help="how many threads to use")
     add("--save-every", type=number(int, 1), metavar="STEPS", help="checkpoints within an epoch")

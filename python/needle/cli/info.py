@@ -7,7 +7,7 @@ import platform
 from argparse import Namespace
 from typing import Any
 
-from ..backend import all_devices
+from ..backend import BackendDevice, all_devices, cuda
 from ..backend.native import kernels
 from ..nn.summary import summary
 from ..train.models import IMAGE_MODELS
@@ -25,7 +25,7 @@ VOCABULARY = "".join(map(chr, range(32, 127)))
 
 def run_info(options: Namespace) -> int:
     """The command; its exit code."""
-    devices = [device.name for device in all_devices() if device.enabled()]
+    devices = [_described(device) for device in all_devices() if device.enabled()]
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     memory = kernels.memory_stats()
     lines = {
@@ -41,6 +41,10 @@ def run_info(options: Namespace) -> int:
     for name, value in lines.items():
         print(f"{name:17} {value}")
     return 0
+
+
+def _described(device: BackendDevice) -> str:
+    return f"cuda ({cuda.get_device_name()})" if device.type == "cuda" else device.name
 
 
 def facts_for(model: str, dataset: str | None) -> dict[str, Any]:

@@ -190,7 +190,23 @@ class NDArray(_native.ArrayBase):
         return _native.to_dlpack(self, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # kDLCPU
+        return (2 if self.device.type == "cuda" else 1, 0)  # kDLCUDA, kDLCPU
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What CuPy, Numba and PyTorch read to share the memory of a GPU: its version 3. All work
+        on the memory is done when this is asked for, so there is no stream to wait for."""
+        if self.device.type != "cuda" or self.dtype is bfloat16:
+            raise AttributeError("__cuda_array_interface__")
+        _native.cuda.synchronize()
+        item = self.dtype.itemsize
+        return {
+            "shape": self.shape,
+            "strides": tuple(s * item for s in self.strides),
+            "typestr": self.dtype.storage.str,
+            "data": (self._handle.ptr() + self.offset * item, self._handle.readonly),
+            "version": 3,
+        }
 
     def to(self, device: BackendDevice) -> NDArray:
         """This array on another device; itself when it is there already."""
@@ -458,13 +474,14 @@ def from_numpy(
 
 
 def view_of(source: Any) -> NDArray:
-    """An array on the host around the memory of an object with `__dlpack__`."""
+    """An array around the memory of an object with `__dlpack__`, on the host or on a GPU."""
     try:
         capsule = source.__dlpack__(max_version=(1, 0))  # read-only memory needs version 1
     except TypeError:
         capsule = source.__dlpack__()
     handle, shape, strides, name = _native.from_dlpack(capsule)
-    return make_view(shape, strides, 0, dtype_of(name), host(), handle)
+    device = device_named("cuda") if handle.is_on_device else host()
+    return make_view(shape, strides, 0, dtype_of(name), device, handle)
 
 
 def from_device(a: NDArray) -> NumpyArray:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from ..._native import Sequence, run_loop as run_loop, run_python as run_python
 from ..protocol import Offers
 from .elementwise import (
     binary as binary,
@@ -14,4 +17,4 @@ from .memory import empty as empty, from_numpy as from_numpy, to_numpy as to_num
 from .reduce import arg_reduce as arg_reduce, reduce as reduce, scan as scan
 from .run import run as run, run_each as run_each
 
-offers = Offers(epilogues=False)
+offers = Offers(sequence=partial(Sequence, True), epilogues=False)

@@ -86,7 +86,7 @@ def step_over(shape: Steps, strides: Steps) -> int | None:
 
 
 def space(shape: Steps, strides: Sequence[Steps], least: int = 1) -> tuple[int, bytes]:
-    """The rank of Operands (1, 2, 4 or 8, and at least so many) and its bytes after the addresses."""
+    """The rank of Operands (1, 2, 4 or 8, at least so many) and its bytes after the addresses."""
     axes = joined(shape, strides)
     rank = next(n for n in (1, 2, 4, MOST_AXES) if n >= max(len(axes), least))
     axes = [(1, (0,) * len(strides))] * (rank - len(axes)) + axes

@@ -58,8 +58,8 @@ class Allocator {
     return_passed_blocks();
     Block* block = find_free(bytes, stream);
     if (block == nullptr) block = new_segment(bytes, stream);
-    cut(block, bytes);
     block->is_free = false;
+    cut(block, bytes);
     return count(block);
   }
 

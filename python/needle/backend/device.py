@@ -135,11 +135,13 @@ class Cuda:
 
     def get_device_properties(self) -> dict[str, Any]:
         """What the device is: its name, its compute capability, its sizes."""
-        return self._driver.properties()
+        found: dict[str, Any] = self._driver.properties()
+        return found
 
     def memory_stats(self) -> dict[str, int]:
         """Bytes of the device in use, their peak, and bytes kept for reuse."""
-        return self._driver.memory_stats()
+        found: dict[str, int] = self._driver.memory_stats()
+        return found
 
     @property
     def _driver(self) -> Any:

@@ -103,8 +103,13 @@ class Handle(Protocol):
     """A typed, flat piece of device memory. Weak references to it must be possible: writes in place
     are noted by them (ndarray/versions.py)."""
 
-    size: int  # in elements
-    dtype: Any  # what dtype_of takes
+    @property
+    def size(self) -> int:
+        """In elements."""
+
+    @property
+    def dtype(self) -> Any:
+        """What dtype_of takes."""
 
     def ptr(self) -> int:
         """The address, or any number that tells handles apart."""

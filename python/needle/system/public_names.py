@@ -49,11 +49,10 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
         "needle.ndarray.random": (
             "Generator default_generator manual_seed get_rng_state set_rng_state"
         ),
+        "needle.backend.device": "memory_stats",
         "needle.backend.precision": "get_float32_matmul_precision set_float32_matmul_precision",
         "needle.ndarray.kernels.c_kernel": "CKernel",
-        "needle._native": (
-            "get_num_threads memory_stats release_memory reset_peak_memory set_num_threads"
-        ),
+        "needle._native": "get_num_threads release_memory reset_peak_memory set_num_threads",
         "needle.compat.names": (
             "half float double short int long bool device Size inf nan pi channels_last "
             "contiguous_format preserve_format"

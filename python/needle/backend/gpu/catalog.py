@@ -47,13 +47,14 @@ def _elementwise() -> Iterator[Configured]:
 
 
 def _reductions() -> Iterator[Configured]:
+    given: dict[str, Any]
     for dtype in DTYPES:
         for team in TEAMS:
             for name, kind in REDUCE.items():
                 out = {"total": dtype, "extreme": dtype, "truth": bool_}[kind]
                 out = int64 if kind == "total" and not dtype.is_floating else out
-                given = {"OP": name, "DTYPE": STORED[dtype], "OUT": STORED[out]}
-                yield Configured("reduce", {**given, "KEPT": 1, "REDUCED": 1, "TEAM": team})
+                given = {"OP": name, "DTYPE": STORED[dtype], "OUT": STORED[out], "TEAM": team}
+                yield Configured("reduce", {**given, "KEPT": 1, "REDUCED": 1})
             for largest in (0, 1):
                 given = {"IS_LARGEST": largest, "DTYPE": STORED[dtype], "KEPT": 1, "TEAM": team}
                 yield Configured("arg_reduce", given)

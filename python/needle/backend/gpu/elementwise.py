@@ -43,13 +43,17 @@ def unary(name: str, out: Operand, a: Operand) -> None:
 
 def binary(name: str, out: Operand, a: Operand | Scalar, b: Operand | Scalar) -> None:
     if isinstance(a, (bool, int, float)):
-        operands, tail = (b, b), struct.pack("<q", 1) + number(a, b.dtype)
+        assert not isinstance(b, (bool, int, float))
+        _binary(name, out, b, b, struct.pack("<q", 1) + number(a, b.dtype))
     elif isinstance(b, (bool, int, float)):
-        operands, tail = (a, a), struct.pack("<q", 2) + number(b, a.dtype)
+        _binary(name, out, a, a, struct.pack("<q", 2) + number(b, a.dtype))
     else:
-        operands, tail = (a, b), struct.pack("<qq", 0, 0)
-    find = by_rank("binary", FUNCTION=name, DTYPE=STORED[operands[0].dtype])
-    cuda.launch_each(find, (out,), operands, tail, name)
+        _binary(name, out, a, b, struct.pack("<qq", 0, 0))
+
+
+def _binary(name: str, out: Operand, a: Operand, b: Operand, tail: bytes) -> None:
+    find = by_rank("binary", FUNCTION=name, DTYPE=STORED[a.dtype])
+    cuda.launch_each(find, (out,), (a, b), tail, name)
 
 
 def where(out: Operand, cond: Operand, a: Operand, b: Operand) -> None:

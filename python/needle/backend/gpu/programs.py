@@ -72,7 +72,7 @@ class Code:
 
     def part(self, name: str, stores: Sequence[int]) -> Code:
         """The program with these stores alone, which it counts from 0."""
-        kept, outs = list(self.instructions), []
+        kept, outs = list(self.instructions), list[DType]()
         for n, i in enumerate(self.instructions):
             if i.name == "store" and n in stores:
                 kept[n] = replace(i, detail=len(outs))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..._native import cuda
+from ...dtype import DType
 from ..protocol import Operand, Steps
 from . import programs, views
 from .modules import by_rank_of, kernel_of
@@ -89,7 +91,7 @@ class _Call:
         addresses = bytes(8 * len(strides))
         return {"OUTER": outer, "INNER": inner}, of_rows + addresses + of_elements
 
-    def room(self, dtypes: Sequence[programs.DType]) -> list[views.View]:
+    def room(self, dtypes: Sequence[DType]) -> list[views.View]:
         """New operands with an element for each row."""
         shape = (*self.shape[: self.cut], *(1,) * (len(self.shape) - self.cut))
         return [views.new(shape, dtype) for dtype in dtypes]
@@ -175,7 +177,7 @@ def _run_columns(call: _Call) -> None:
     if pieces > 1:
         made = [views.new((pieces, *along), dtype) for dtype in totals]
         lines = [views.one_of(m, 0) for m in made]
-        _launch_columns(programs.replace(code, outs=tuple(totals)), call, lines, ins, piece, pieces)
+        _launch_columns(replace(code, outs=tuple(totals)), call, lines, ins, piece, pieces)
         for out, total in zip(outs, made, strict=True):
             last = views.seen_as(out, (1, *along), (1, *_spread(out, call.shape)[call.cut :]))
             reduce("sum", last, total)

@@ -81,7 +81,7 @@ void copy_out(nb::handle from, uintptr_t host) {
                      static_cast<size_t>(buffer.nbytes()));
 }
 
-void bind_memory(nb::module_& m) {
+void bind_device_memory(nb::module_& m) {
   m.def("empty", empty, nb::arg("size"), nb::arg("dtype"));
   m.def("copy_in", copy_in, nb::arg("out"), nb::arg("address"), "From the host's memory.");
   m.def("copy_out", copy_out, nb::arg("a"), nb::arg("address"), "To the host's memory.");
@@ -139,8 +139,8 @@ void hand_over(const std::vector<Operand>& operands, std::span<const View* const
 }
 
 // The addresses of outs and ins, then the tail. None among them is the address 0.
-void launch(const cuda::Kernel& kernel, nb::handle grid, nb::handle block, nb::tuple outs,
-            nb::tuple ins, nb::bytes tail, nb::handle shared) {
+void launch_kernel(const cuda::Kernel& kernel, nb::handle grid, nb::handle block, nb::tuple outs,
+                   nb::tuple ins, nb::bytes tail, nb::handle shared) {
   cuda::Grid size;
   read_numbers(grid, size.blocks, "grid");
   read_numbers(block, size.threads, "block");
@@ -232,8 +232,8 @@ void bind_launches(nb::module_& m) {
   nb::class_<cuda::Kernel>(m, "Kernel", nb::is_final(), "A function of PTX.")
       .def(nb::init<const char*, const char*>(), nb::arg("ptx"), nb::arg("name"))
       .def_prop_ro("name", &cuda::Kernel::name)
-      .def("launch", launch, nb::arg("grid"), nb::arg("block"), nb::arg("outs"), nb::arg("ins"),
-           nb::arg("tail") = nb::bytes(""), nb::arg("shared") = 0,
+      .def("launch", launch_kernel, nb::arg("grid"), nb::arg("block"), nb::arg("outs"),
+           nb::arg("ins"), nb::arg("tail") = nb::bytes(""), nb::arg("shared") = 0,
            "A kernel whose one parameter is a struct: the operands' addresses, then `tail`.");
   m.def("is_recording", [] { return recording() != nullptr; });
   m.def("record_python", record_python, nb::arg("function"), nb::arg("outs"), nb::arg("ins"));
@@ -249,7 +249,7 @@ void bind_cuda(nb::module_& module) {
   nb::module_ m = module.def_submodule("cuda", "The device behind the CUDA driver.");
   nb::exception<cuda::Error>(m, "CudaError", PyExc_RuntimeError);
   bind_device(m);
-  bind_memory(m);
+  bind_device_memory(m);
   bind_launches(m);
 }
 

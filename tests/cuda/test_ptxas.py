@@ -19,7 +19,7 @@ LARGE_ANGLES = {"sin", "cos", "tan"}
 REGISTERS = 64  # with which 1024 threads fit on a multiprocessor
 
 
-@pytest.mark.parametrize("one", catalog.sample(), ids=lambda c: f"{c.file}-{c.definitions}")
+@pytest.mark.parametrize("one", list(catalog.sample()), ids=lambda c: f"{c.file}-{c.definitions}")
 def test_no_spills(one):
     ptx = modules.ptx(one.file, **one.definitions)
     for architecture in (75, 90, 120):

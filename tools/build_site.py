@@ -32,6 +32,7 @@ PAGES = [
     "docs/from-scratch.md",
     "docs/design.md",
     "docs/compiler.md",
+    "docs/cuda-simulator.md",
     "docs/layout.md",
     "docs/add-an-op.md",
     "docs/add-a-device.md",

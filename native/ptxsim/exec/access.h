@@ -23,7 +23,7 @@ struct WarpAccess {
 };
 
 // Fills the addresses of an instruction whose base is src[0].
-void read_addresses(Warp& warp, const Instruction& i, u32 mask, u64* address);
+void read_addresses(Warp& warp, const Instruction& i, u64* address);
 
 // Splits lanes of generic addresses by the space that they fall into, and calls run for each.
 template <class Run>

@@ -97,7 +97,7 @@ void run_atomic(Warp& warp, const Instruction& i, u32 mask) {
     block.launch->races->acquire(block.number);
   }
   WarpAccess a;
-  read_addresses(warp, i, mask, a.address);
+  read_addresses(warp, i, a.address);
   by_space(i, mask, a.address, [&](Space space, u32 lanes) {
     a.space = space;
     a.mask = lanes;

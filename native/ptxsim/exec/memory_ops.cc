@@ -83,7 +83,7 @@ void note_order(Warp& warp, const Instruction& i, bool writes) {
 void run_load_param(Warp& warp, const Instruction& i, u32 mask) {
   const std::vector<char>& params = warp.block->launch->params;
   u64 address[kLanes];
-  read_addresses(warp, i, mask, address);
+  read_addresses(warp, i, address);
   FOR_LANES(lane, mask) {
     if (address[lane] + u64{i.bytes} * i.count > params.size())
       fail(warp, lane, kIllegalAddress,
@@ -103,7 +103,7 @@ void run_load_param(Warp& warp, const Instruction& i, u32 mask) {
 
 void run_load(Warp& warp, const Instruction& i, u32 mask) {
   WarpAccess a;
-  read_addresses(warp, i, mask, a.address);
+  read_addresses(warp, i, a.address);
   note_order(warp, i, false);
   by_space(i, mask, a.address, [&](Space space, u32 lanes) {
     a.space = space == Space::constant ? Space::global : space;
@@ -125,7 +125,7 @@ void run_load(Warp& warp, const Instruction& i, u32 mask) {
 
 void run_store(Warp& warp, const Instruction& i, u32 mask) {
   WarpAccess a;
-  read_addresses(warp, i, mask, a.address);
+  read_addresses(warp, i, a.address);
   note_order(warp, i, true);
   Stored stored;
   fill(warp, i, mask, stored);
@@ -178,7 +178,7 @@ void run_load_matrix(Warp& warp, const Instruction& i, u32 mask) {
   if (mask != kAll)
     fail(warp, 0, kLaunchFailed, "expected all 32 threads at ldmatrix; some are absent");
   WarpAccess a;
-  read_addresses(warp, i, mask, a.address);
+  read_addresses(warp, i, a.address);
   for (u32 l = 0; l < kLanes; ++l)
     if (a.address[l] >= kSharedWindow) a.address[l] -= kSharedWindow;
   a.mask = i.count == 4 ? kAll : (1u << (8 * i.count)) - 1;

@@ -15,7 +15,7 @@ import pytest
 
 import needle._native
 
-LIBRARY = Path(needle._native.__file__).parent / "libneedle_ptxsim.so"
+LIBRARY = Path(needle._native.__file__).parent / "native" / "libneedle_ptxsim.so"
 UNINITIALIZED, SHARED_RACES, GLOBAL_RACES, COUNTERS, TRACE, ALL_CHECKS = 1, 2, 4, 8, 16, 15
 
 

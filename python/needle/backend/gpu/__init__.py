@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ... import _native, config
 
-SIMULATOR = "libneedle_ptxsim.so"
+SIMULATOR = "native/libneedle_ptxsim.so"
 
 
 @cache

@@ -30,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help train test test-slow check lint format bench docs wheel wheel-test clean
-.PHONY: asan parity-wide tsan selftest selftest-wide selftest-aarch64
+.PHONY: asan parity-wide tsan cuda selftest selftest-wide selftest-aarch64
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' Makefile
@@ -101,6 +101,10 @@ parity-wide: .venv-wide/installed .venv-wide/with-test ## the same with vectors 
 tsan: .venv-tsan/installed .venv-tsan/with-test ## the thread pool's tests under ThreadSanitizer
 	$(call preload,tsan) TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 NEEDLE_NUM_THREADS=4 \
 	  setarch -R .venv-tsan/bin/python -m pytest -q -p no:cacheprovider $(THREAD_TESTS)
+
+cuda: $(VENV)/tested $(VENV)/with-test ## tests of cuda() on the simulator, which stands for the driver
+	NEEDLE_CUDA=sim $(PYTEST) tests/cuda
+	NEEDLE_CUDA=sim $(PYTEST) -k "cuda()" tests/parity
 
 selftest: build/selftest/needle_selftest ## the kernels' self-test, without Python
 	$<

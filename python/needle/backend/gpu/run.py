@@ -21,6 +21,7 @@ from .reduce import ENOUGH_BLOCKS, THREADS, WARP, reduce
 if TYPE_CHECKING:
     from ...tile.program import TypedProgram
 
+PER_THREAD = 4  # elements of elementwise kernels, as operand.cuh has them
 LEAST_ROWS = 32  # in a piece of rows whose columns are summed
 
 
@@ -118,9 +119,10 @@ def _run_elementwise(
         return
     strides = [*(_spread(o, shape) for o in (*written, *read)), views.compact_strides(shape)]
     rank, tail = views.space(shape, strides)
-    threads = min(THREADS, -(-math.prod(shape) // 4 // WARP + 1) * WARP)
-    grid = views.blocks_for(math.prod(shape), 4 * threads)
-    find(rank).launch(grid, threads, written, read, bytes(8) + tail)
+    count = math.prod(shape)
+    threads = min(THREADS, views.blocks_for(count, PER_THREAD * WARP) * WARP)
+    blocks = views.blocks_for(count, PER_THREAD * threads)
+    find(rank).launch(blocks, threads, written, read, bytes(8) + tail)
 
 
 _elementwise = cache(programs.elementwise)

@@ -13,6 +13,7 @@ from .elementwise import (
     unary as unary,
     where as where,
 )
+from .index import gather as gather, mix as mix, nonzero as nonzero, scatter as scatter
 from .matmul import matmul as matmul, matmul_of as matmul_of, matmul_then as matmul_then
 from .memory import empty as empty, from_numpy as from_numpy, to_numpy as to_numpy
 from .order import argsort as argsort, searchsorted as searchsorted

@@ -16,6 +16,12 @@ from .elementwise import (
 from .index import gather as gather, mix as mix, nonzero as nonzero, scatter as scatter
 from .matmul import matmul as matmul, matmul_of as matmul_of, matmul_then as matmul_then
 from .memory import empty as empty, from_numpy as from_numpy, to_numpy as to_numpy
+from .networks.conv import (
+    conv as conv,
+    conv_by_data as conv_by_data,
+    conv_by_weight as conv_by_weight,
+    conv_then as conv_then,
+)
 from .order import argsort as argsort, searchsorted as searchsorted
 from .random import random as random, random_from as random_from
 from .reduce import arg_reduce as arg_reduce, reduce as reduce, scan as scan

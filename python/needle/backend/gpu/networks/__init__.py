@@ -1,0 +1,1 @@
+"""Kernels for networks: convolutions, attention, recurrent cells."""

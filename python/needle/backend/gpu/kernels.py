@@ -16,6 +16,7 @@ from .elementwise import (
 from .index import gather as gather, mix as mix, nonzero as nonzero, scatter as scatter
 from .matmul import matmul as matmul, matmul_of as matmul_of, matmul_then as matmul_then
 from .memory import empty as empty, from_numpy as from_numpy, to_numpy as to_numpy
+from .networks.attention import attention as attention, attention_backward as attention_backward
 from .networks.conv import (
     conv as conv,
     conv_by_data as conv_by_data,

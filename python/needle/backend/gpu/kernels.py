@@ -23,6 +23,10 @@ from .networks.conv import (
     conv_by_weight as conv_by_weight,
     conv_then as conv_then,
 )
+from .networks.recurrence import (
+    recurrence as recurrence,
+    recurrence_backward as recurrence_backward,
+)
 from .order import argsort as argsort, searchsorted as searchsorted
 from .random import random as random, random_from as random_from
 from .reduce import arg_reduce as arg_reduce, reduce as reduce, scan as scan

@@ -11,6 +11,7 @@ using namespace needle;
 using S = Computed<DTYPE>;
 using Tile = Product<S, 16, 1, 16>;
 constexpr int EACH = Tile::EACH, SIDE = Tile::SIDE;
+constexpr int BLOCKS = sizeof(DTYPE) == 2 ? 1 : 2;  // of a multiprocessor: widening takes registers
 
 struct Attention {
   Operands<6, RANK> x;  // out, lse, q, k, v, mask over the axes in front
@@ -44,7 +45,7 @@ ELEMENT void soften(Tile& scores, Tile& out, Rows& rows) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, BLOCKS)
     attention(const __grid_constant__ Attention p) {
   __shared__ Tile::Shared shared;
   __shared__ Tile::Panel panel;

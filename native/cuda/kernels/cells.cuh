@@ -15,8 +15,12 @@ using Relu = Formula<UnaryOp::relu>;
 
 enum class Cell { tanh, relu, lstm, gru };
 
-constexpr int gates_of(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
-constexpr int kept_by(Cell cell) { return cell == Cell::lstm ? 5 : cell == Cell::gru ? 4 : 0; }
+ELEMENT constexpr int gates_of(Cell cell) {
+  return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1;
+}
+ELEMENT constexpr int kept_by(Cell cell) {
+  return cell == Cell::lstm ? 5 : cell == Cell::gru ? 4 : 0;
+}
 
 // A unit before a step, and (h and c) after it. kept is what its adjoints need.
 template <class S>

@@ -8,7 +8,7 @@ using namespace needle;
 using S = Sum<DTYPE>;
 using Tile = Product<S, THREADS, GROUPS>;
 
-extern "C" __global__ void __launch_bounds__(THREADS* THREADS, 512 / (THREADS * THREADS))
+extern "C" __global__ void __launch_bounds__(THREADS* THREADS)
     conv_by_weight(const __grid_constant__ Convolution<AXES> p) {
   __shared__ Tile::Shared shared;
   const Task<Tile> task(p.geometry.cells(), p.columns, p.parts);

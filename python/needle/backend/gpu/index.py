@@ -100,6 +100,8 @@ def mix(
     _check_mix(starts, places, a.shape[axis])
     if 0 in out.shape:
         return
+    if out._handle is a._handle:  # every line may be read by many
+        a = views.in_compact(a)
     shape = tuple(out.shape)
     along = tuple(int(i == axis) for i in range(len(shape)))
     nowhere = tuple(0 for _ in shape)

@@ -131,7 +131,7 @@ def test_layout_page_lists_every_file_of_the_core() -> None:
     modules = [f.relative_to(package) for f in package.rglob("*.py") if f.stem[0] != "_"]
     present = {str(f) for f in modules if f.parts[0] != "cli"}
     present |= {str(f.relative_to(native)) for f in native.rglob("*.*") if f.suffix != ".cmake"}
-    listed = set(re.findall(r"`([\w/]+\.(?:py|h|cc|def))`", text))
+    listed = set(re.findall(r"`([\w/]+\.(?:py|h|cc|def|cu|cuh))`", text))
     assert present - listed == set()
     gone = {f for f in listed if not any((d / f).exists() for d in (package, native, ROOT))}
     assert gone == set()

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
     "docs/training.md",
+    "docs/distributed.md",
     "docs/coming-from-pytorch.md",
     "docs/numerics.md",
     "docs/custom-op.md",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from . import (
         autograd as autograd,
         data as data,
+        distributed as distributed,
         init as init,
         io as io,
         nn as nn,

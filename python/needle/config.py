@@ -6,8 +6,9 @@
     NEEDLE_CPU          baseline | avx2 | avx512 | avx512bf16 | amx | neon    instruction set
     NEEDLE_NUM_THREADS  a positive number   size of the native thread pool
     NEEDLE_CUDA         off | sim | a path  the driver behind cuda(): none, the simulator, a library
+    NEEDLE_RANK_TIMEOUT seconds             how long a rank waits for the others (0: for ever)
 
-CPU and NUM_THREADS are read here and handed to the native core when it is loaded.
+NEEDLE_CPU and NEEDLE_NUM_THREADS are read here and handed to the native core when it is loaded.
 """
 
 import os
@@ -42,6 +43,17 @@ def _num_threads() -> int | None:
     return int(value)
 
 
+def _rank_timeout() -> float:
+    value = os.environ.get("NEEDLE_RANK_TIMEOUT") or "8"
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < 1e9:
+        raise RuntimeError(f"[needle] NEEDLE_RANK_TIMEOUT must be seconds, got {value!r:.60}.")
+    return seconds
+
+
 def _cache() -> str | None:
     """Where built kernels are kept: a folder of the user's own, as the XDG specification says.
     None if there is none: the path is relative, or HOME is empty, which would be the root."""
@@ -56,4 +68,5 @@ VERIFY = _choice("NEEDLE_VERIFY", ("off", "on")) == "on"
 CPU = os.environ.get("NEEDLE_CPU") or None  # None: the best that this machine has
 CUDA = os.environ.get("NEEDLE_CUDA") or None  # None: libcuda.so.1
 CACHE = _cache()
+RANK_TIMEOUT = _rank_timeout()
 NUM_THREADS = _num_threads()  # None: as many as affinity and the cgroup quota allow

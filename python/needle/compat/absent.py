@@ -15,7 +15,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "fft": _COMPLEX, "complex64": _COMPLEX, "polar": _COMPLEX, "view_as_real": _COMPLEX,
         "backends": "delete it: there is no cuDNN, and results do not depend on threads",
         "use_deterministic_algorithms": "delete it: results are the same in each run",
-        "distributed": _NO_GPU,
         "multiprocessing": _NO_GPU,
         "distributions": "sample with randn, bernoulli or multinomial; log-probabilities are "
         "log_softmax(scores, -1).gather(-1, chosen)",
@@ -51,7 +50,8 @@ INSTEAD: dict[str, dict[str, str]] = {
         "functional": "use needle.jacobian and needle.hessian",
     },
     "needle.nn": {
-        "DataParallel": _NO_GPU, "parallel": _NO_GPU, "SyncBatchNorm": "use BatchNorm2d",
+        "DataParallel": _NO_GPU, "parallel": "use needle.distributed.DistributedDataParallel",
+        "SyncBatchNorm": "use needle.distributed.SyncBatchNorm",
         "LazyLinear": "use Linear(in_features, out_features)",
         "LazyConv2d": "use Conv2d(in_channels, out_channels, kernel_size)",
         "EmbeddingBag": "use Embedding, and sum or mean over the axis of the bag",

@@ -8,6 +8,7 @@
 | data and gradient of a tensor: `cached_data`, `grad` | `read_data`, `write_data`, ... |
 | a new node of the graph | `note_made` |
 | an operator's `compute` | `compute`, which may run it as Python in the middle of a program |
+| messages between ranks, `distributed/` | `communicate` |
 | random numbers, `ndarray/random.py` | `drawing_from`, `place_of_draw`, `host_numbers`, `seeding` |
 | errors of indices, `ndarray/index/errors.py` | `count_calls`, `note_words` |
 | Python values that a program depends on, `facts.py` | `facts`, `undos`, `meet` |
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
     from .ndarray.index.errors import Words
     from .ndarray.random import RandomSource
     from .types import Adjoint, Arrays, Backend, RawData, Value
+
+
+class Call(Protocol):
+    """An exchange of arrays between ranks."""
+
+    def start(self, ins: Arrays, outs: Arrays) -> Callable[[], None]:
+        """Let it begin; the function that is given ends it."""
+
+    def run(self, outs: Arrays, ins: Arrays) -> None:
+        """All of it."""
 
 
 class Tracer(Protocol):
@@ -65,6 +76,9 @@ class Tracer(Protocol):
 
     def compute(self, call: tuple[Op, *Arrays]) -> NDArray | Arrays:
         """op.compute(*arrays), for call = (op, *arrays)."""
+
+    def communicate(self, call: Call, outs: Arrays, ins: Arrays) -> None:
+        """The ranks exchange arrays, in the order of the program."""
 
     def drawing_from(self, generator: RandomSource) -> None:
         """A generator is about to draw."""

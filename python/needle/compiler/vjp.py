@@ -26,7 +26,7 @@ from ..tracing import is_tracing
 from ..tree import leaves, with_leaves
 from .errors import TraceError
 from .trace.state import Cell
-from .trace.tracer import DATA, RESULT, Trace
+from .trace.tracer import DATA, EFFECT, RESULT, Trace
 
 if TYPE_CHECKING:
     from ..types import Adjoint, Gradients, Value
@@ -39,7 +39,8 @@ def has_vjp(trace: Trace) -> bool:
     as a whole training step does. It may give tensors from outside new data, if the vjp does not
     read that (`check_states`)."""
     does_little = all(
-        o.kind == RESULT or (o.kind == DATA and isinstance(o.target, Cell)) for o in trace.outputs
+        o.kind in (RESULT, EFFECT) or (o.kind == DATA and isinstance(o.target, Cell))
+        for o in trace.outputs
     )
     reads_gradients = trace.grad_reads or trace.fixed_grads or trace.without_grad or trace.cleared
     return does_little and not reads_gradients and not trace.escaped
@@ -47,7 +48,7 @@ def has_vjp(trace: Trace) -> bool:
 
 def make_pure(trace: Trace) -> None:
     """Let a traced function only give its results."""
-    trace.outputs = [o for o in trace.outputs if o.kind == RESULT]
+    trace.outputs = [o for o in trace.outputs if o.kind in (RESULT, EFFECT)]
     trace.graph.results = [o.operand for o in trace.outputs]
 
 

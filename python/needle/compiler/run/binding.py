@@ -33,7 +33,7 @@ from ..ir.graph import FlatValue, Operand
 from ..memory.plan import ARENA, Plan
 from ..passes.prepack import prepacked
 from ..trace.state import Cell, data_of, grad_of, set_data, set_grad
-from ..trace.tracer import ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
+from ..trace.tracer import EFFECT, ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
 
 if TYPE_CHECKING:
     from ...types import Gradients, NumpyArray, Value
@@ -258,6 +258,8 @@ class Binding:
         target = output.target
         if output.kind == RESULT:
             results[target] = as_result(array, output)
+        elif output.kind == EFFECT:
+            return
         elif output.kind == ESCAPED:
             tensor = target()
             if tensor is not None:

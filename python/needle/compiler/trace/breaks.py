@@ -63,7 +63,9 @@ def launch(node: Node, array: Callable[[Operand], object]) -> None:
             compact_view(shape, dtype, device, handle)
             for handle, (shape, dtype, device) in zip(handles, shapes, strict=True)
         ]
-        inputs = tuple(a.copy() for a in arrays[len(outs) :])  # the operator may keep them
+        inputs = tuple(arrays[len(outs) :])
+        if isinstance(what, Break):  # the operator may keep them
+            inputs = tuple(a.copy() for a in inputs)
         what.run(tuple(arrays[: len(outs)]), inputs)
 
     node.device.mod.run_python(callback, tuple(map(array, outs)), tuple(map(array, ins)))

@@ -108,6 +108,7 @@ class Recording:
         self.host: list[HostNumbers] = []
         self.draws: list[Draw] = []
         self.generators: dict[int, tuple[Any, int]] = {}  # id -> (generator, its first position)
+        self.exchanges: FlatValue | None = None  # which exchange between ranks was the last one
         self.counters: FlatValue | None = None  # the input with seed and offset of every draw
         self._drawing: Any = None  # the generator that draws at the moment
         self._checks: dict[Any, Node] = {}  # for some indices, the first call that checks them

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ... import facts, tracing
 from ...autograd import Tensor, Value
 from ...autograd.backward import Freed
-from ...backend import BackendDevice
+from ...backend import BackendDevice, default_device
 from ...dtype import DType
 from ...ndarray import random
 from ...ndarray.array import NDArray, compact_view
@@ -33,15 +33,18 @@ from ..guards.generators import no_entropy
 from ..guards.globals import Names
 from ..ir.graph import INPUT, FlatValue, Graph, Operand, whole
 from . import breaks
+from .exchange import record_exchange
 from .record import Draw, Handle, HostNumbers, Recorder, Recording
 from .state import Cell, State, Tracked, grad_of
 
 if TYPE_CHECKING:
     from ...autograd.op import Op
+    from ...tracing import Call
     from ...types import Adjoint, Arrays, Backend, RawData
 
 RESULT, DATA, GRADIENT, ESCAPED = "result", "data", "gradient", "escaped"
 MEMORY, WRITTEN = "memory", "written"  # written in place: a state, an argument
+EFFECT = "effect"  # the order of the exchanges between ranks: nobody gets it
 lock = threading.RLock()  # one function is traced at a time
 if hasattr(os, "register_at_fork"):  # the thread that holds the lock would not exist in a child
     os.register_at_fork(
@@ -68,7 +71,7 @@ class Output:
     `target` is a position among the result's leaves (RESULT), a Cell or the position of an argument
     (DATA, GRADIENT), a State (MEMORY: all of it was written in place), the position of an argument
     that was written in place (WRITTEN), or a weak reference to a tensor that outlived the trace
-    (ESCAPED).
+    (ESCAPED). EFFECT has none: it keeps the exchanges between ranks in the program.
     """
 
     kind: str
@@ -163,6 +166,9 @@ class Tracer(Recording):
         op, *arrays = call
         return breaks.compute(self, op, tuple(arrays))
 
+    def communicate(self, call: Call, outs: Arrays, ins: Arrays) -> None:
+        record_exchange(self, call, outs, ins)
+
     def read_data(self, tensor: Value) -> RawData:
         return self.tracked.read_data(tensor)
 
@@ -255,6 +261,9 @@ def _run(
         written += _argument_writes(i, given, arrays[i], values[i], recording, gradients)
     written += _state_writes(tracked, gradients)
     outputs, result = _results(out, recording, gradients)
+    if recording.exchanges is not None:
+        order = whole(recording.exchanges)
+        written.append(Output(EFFECT, None, order, default_device()))
     return Trace(
         graph=recording.graph,
         arguments=values,

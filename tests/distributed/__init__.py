@@ -1,0 +1,1 @@
+"""Many ranks: collectives, training, faults."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 class Call(Protocol):
     """An exchange of arrays between ranks."""
 
+    keeps_inputs: bool  # are they read after the call has ended?
+
     def start(self, ins: Arrays, outs: Arrays) -> Callable[[], None]:
         """Let it begin; the function that is given ends it."""
 

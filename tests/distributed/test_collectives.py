@@ -12,7 +12,7 @@ from .launch import needs_mpi, run
 
 @needs_mpi
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize("worker", ["values.py", "gradients.py", "messages.py"])
+@pytest.mark.parametrize("worker", ["values.py", "gradients.py", "messages.py", "training.py"])
 def test_on_ranks(worker: str, ranks: int) -> None:
     out = run(ranks, worker)
     assert out.count("passed") == ranks, out

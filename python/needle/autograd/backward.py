@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _native, tracing
@@ -18,7 +19,24 @@ if TYPE_CHECKING:
     from ..types import Gradients
     from .tensor import Tensor, Value
 
-__all__ = ["compute_gradient_of_variables", "clear_gradients", "grad", "in_own_memory"]
+__all__ = [
+    "after_backward", "compute_gradient_of_variables", "clear_gradients", "grad", "in_own_memory",
+]  # fmt: skip
+
+
+class _Pending(threading.local):
+    """What is to be called at the end of the backward pass that this thread runs."""
+
+    def __init__(self) -> None:
+        self.calls: dict[object, Callable[[], None]] = {}
+
+
+_pending = _Pending()
+
+
+def after_backward(key: object, call: Callable[[], None]) -> None:
+    """Call it once when the backward pass that runs now has stored all gradients."""
+    _pending.calls.setdefault(key, call)
 
 
 class Freed(Op):
@@ -67,7 +85,12 @@ def compute_gradient_of_variables(
             node.grad = grad if node.op is not None else in_own_memory(grad, taken)
 
     freed = None if retain_graph else Freed()
-    propagate([output_tensor], [out_grad], store, create_graph=create_graph, freed=freed)
+    try:
+        propagate([output_tensor], [out_grad], store, create_graph=create_graph, freed=freed)
+        for call in [*_pending.calls.values()]:
+            call()
+    finally:
+        _pending.calls.clear()
 
 
 def _adds_up(leaf: Value) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .bundled import *
     from .cifar10 import *
     from .dataset import *
+    from .distributed import *
     from .loader import *
     from .mnist import *
     from .sampler import *

@@ -12,6 +12,11 @@ from ..system.later import names_of as _names_of
 if TYPE_CHECKING:
     from ..mpi.world import RankError as RankError
     from .collectives import *
+    from .data_parallel import *
+    from .pipeline import *
     from .ranks import *
+    from .sharded import *
+    from .sync_norm import *
+    from .tensor_parallel import *
 else:
     __getattr__, __dir__ = _names_of(__name__)

@@ -36,6 +36,7 @@ class Call:
     """One collective of a group: `run`, or `start` and then `finish` on what that gave."""
 
     name = ""
+    keeps_inputs = False  # are they read after the call has ended?
 
     def __init__(self, group: Group, detail: str = ""):
         self.group = group
@@ -236,6 +237,7 @@ class Send(Call):
     """An array for one other rank; the result, 0, stands for the message."""
 
     name = "send"
+    keeps_inputs = True
 
     def __init__(self, group: Group, to: int):
         super().__init__(group)

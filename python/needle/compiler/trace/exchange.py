@@ -32,6 +32,8 @@ class Exchange:
         return self.name
 
     def run(self, outs: Arrays, ins: Arrays) -> None:
+        if self.call.keeps_inputs:  # the program's memory is used again
+            ins = tuple(a.copy() for a in ins)
         self.call.run(outs[:-1], ins)
 
 

@@ -29,6 +29,8 @@ RUNS = {  # quick settings, and the last line
         rf"error of mean {NUMBER} \(target {NUMBER}\), of covariance {NUMBER} \(target {NUMBER}\)",
     ),
     "custom_op": ("--steps 5", rf"mean squared error {NUMBER} \(target {NUMBER}\)"),
+    "ddp": ("", f"test accuracy {PERCENT}"),
+    "pipeline": ("", rf"training loss {NUMBER} \(target {NUMBER}\)"),
     "finetune": ("--epochs 1 --images 25", f"5 to 9: test accuracy {PERCENT}"),
 }
 TEXT = "The needle goes through the cloth and comes back. " * 40

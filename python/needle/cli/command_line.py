@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ..backend.native import kernels
+from ..mpi.world import WORLD
 from ..train.models import IMAGE_MODELS, TEXT_MODELS
 from ..train.trainer import Diverged
 from .errors import UsageError
@@ -152,7 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run_command(options)
         sys.stdout.flush()
     except UsageError as error:
-        print(f"needle {options.command}: {error}", file=sys.stderr)
+        if WORLD.rank == 0:  # of several, all find the same
+            print(f"needle {options.command}: {error}", file=sys.stderr)
         return 2
     except Diverged as error:
         print(f"needle {options.command}: {error}", file=sys.stderr)

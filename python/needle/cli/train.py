@@ -15,6 +15,7 @@ from ..backend.native import kernels
 from ..optim import AdamW, LambdaLR
 from ..system.writing import write_whole
 from ..train.progress import describe, duration
+from ..train.ranks import Ranks
 from ..train.trainer import Interrupted, Trainer, accuracy
 from .errors import UsageError
 from .generate import first_prompt, sample_text
@@ -133,28 +134,42 @@ def warm_up_and_cosine(t: int, total: int) -> float:
 
 def run_train(options: Namespace) -> int:
     """The command; its exit code."""
+    ranks = Ranks()
     run, settings = (resumed if options.resume else started)(options)
+    if settings.batch_size % ranks.count:
+        raise UsageError(
+            f"--batch-size {settings.batch_size} is not divisible by {ranks.count} ranks"
+        )
+    run = Run(ranks.first_text(str(run.folder)))
+    ranks.wait()  # all have looked at the folder before rank 0 writes into it
     if options.threads:
         kernels.set_num_threads(options.threads)
     task = load_task(settings.dataset, settings.data, settings.model, settings.block)
     trainer = make_trainer(run, settings, task)
-    if not options.resume:
+    if not options.resume and ranks.is_first:
         run.create(settings, task.facts)
+    if ranks.is_first:
+        announce(settings, task, trainer)
+    try:
+        trainer.fit(settings.epochs, resume=bool(options.resume))
+        finish(run, settings, task, trainer)
+    except KeyboardInterrupt as stop:
+        return interrupted(run, stop) if ranks.is_first else 130
+    return 0
+
+
+def announce(settings: Settings, task: Task, trainer: Trainer) -> None:
+    """What is going to be trained."""
     parameters = sum(p.size for p in trainer.model.parameters())
     print(task.describe())
     epochs = f"{settings.epochs} epoch{'s' if settings.epochs > 1 else ''}"
     batches = len(trainer.train_loader)  # type: ignore[arg-type]
     print(
         f"{settings.model}: {parameters:,} parameters; {epochs} of {batches} batches of "
-        f"{settings.batch_size}, learning rate {settings.lr:g}, seed {settings.seed}",
+        f"{settings.batch_size}, learning rate {settings.lr:g}, seed {settings.seed}"
+        + (f"; {trainer.ranks.count} ranks" if trainer.ranks.count > 1 else ""),
         flush=True,
     )
-    try:
-        trainer.fit(settings.epochs, resume=bool(options.resume))
-        finish(run, settings, task, trainer)
-    except KeyboardInterrupt as stop:
-        return interrupted(run, stop)
-    return 0
 
 
 def interrupted(run: Run, stop: KeyboardInterrupt) -> int:
@@ -166,7 +181,8 @@ def interrupted(run: Run, stop: KeyboardInterrupt) -> int:
 
 def finish(run: Run, settings: Settings, task: Task, trainer: Trainer) -> None:
     """The test result of the best epoch's model, a sample of text, and where everything is."""
-    if trainer.stopped_early:
+    first = trainer.ranks.is_first
+    if trainer.stopped_early and first:
         print(
             f"stopped early: nothing better than epoch {trainer.best_epoch} in "
             f"{trainer.patience} epochs"
@@ -174,6 +190,8 @@ def finish(run: Run, settings: Settings, task: Task, trainer: Trainer) -> None:
     trainer.load_best()
     _, _, test = task.loaders(settings.batch_size, device_named(settings.device))
     measured = trainer.evaluate(test)
+    if not first:
+        return
     seconds = sum(record["seconds"] for record in trainer.history)
     result: dict[str, Any] = {
         **{f"test_{name}": value for name, value in measured.items()},

@@ -1,4 +1,4 @@
 """Training: the loop, and the models of the command line.
 
-Stands on: compiler, data, nn, optim.
+Stands on: compiler, data, distributed, nn, optim.
 """

@@ -25,6 +25,7 @@ from ..optim import ReduceLROnPlateau, clip_grad_norm_
 from ..system.writing import remove_abandoned
 from .callback import Callback as Callback
 from .progress import Progress
+from .ranks import Ranks
 
 if TYPE_CHECKING:
     from ..nn.module import Module
@@ -64,6 +65,15 @@ class _Means:
 
     def values(self) -> dict[str, float]:
         return {name: total / self.count for name, total in self.sums.items()}
+
+    def over(self, ranks: Ranks, names: Sequence[str]) -> _Means:
+        """Those of all ranks; one that has measured nothing counts too."""
+        own = {name: self.sums.get(name, 0.0) for name in names}
+        totals = ranks.totals({**own, " count": self.count})
+        found = _Means()
+        found.count = round(totals.pop(" count"))
+        found.sums = totals
+        return found
 
 
 def _count(loader: object) -> int | None:
@@ -105,6 +115,10 @@ class Trainer:
     folder      where last.ndl (all that is needed to resume) and best.ndl (the best epoch's model)
                 are written after every epoch; last.ndl also every save_every steps
 
+    On many ranks (`mpirun`) each takes its rows of every batch, gradients are averaged, and rank 0
+    writes the files, shows the progress and has the callbacks. Checkpoints do not depend on the
+    number of ranks.
+
     Stopped at any moment and resumed, training reaches the same weights bit for bit. Ctrl-C waits
     for the step to end, saves, and raises Interrupted.
     """
@@ -137,6 +151,8 @@ class Trainer:
             raise ValueError(
                 f"[Trainer] save_every={save_every} must be at least 1, and needs a folder."
             )
+        self.ranks = Ranks()
+        self.ranks.prepare(model)
         self.model = model
         self.optimizer = optimizer
         self.loss_fn = loss_fn
@@ -145,7 +161,7 @@ class Trainer:
         self.scheduler = scheduler
         self.scheduler_per = "epoch" if isinstance(scheduler, ReduceLROnPlateau) else scheduler_per
         self.metrics = dict(metrics or {})
-        self.callbacks = list(callbacks)
+        self.callbacks = list(callbacks) if self.ranks.is_first else []
         self.clip_norm = clip_norm
         self._compiled_step = jit(self._whole_step) if compile else None
         self.monitor = monitor or ("train_loss" if val_loader is None else "val_loss")
@@ -164,7 +180,8 @@ class Trainer:
         self._means = _Means()
         self._seconds = 0.0  # of this epoch, also before it was interrupted
         self._all_batches_done = False  # of this epoch
-        self._interrupted = False
+        self._interrupted = False  # has Ctrl-C come to any rank, as all of them know?
+        self._signalled = False  # has it come to this one?
 
     # Training ---------------------------------------------------------------------------------
 
@@ -183,7 +200,7 @@ class Trainer:
         self.epochs = epochs
         if resume and self._checkpoint().exists():
             self.load()
-        if self.folder is not None:
+        if self.folder is not None and self.ranks.is_first:
             remove_abandoned(self.folder)
         with self._showing(progress), self._deferred_interrupt():
             self._tell("on_start")
@@ -196,7 +213,8 @@ class Trainer:
     def _showing(self, progress: bool) -> Iterator[None]:
         """A bar among the callbacks within this context, unless there is one already."""
         has_one = any(isinstance(callback, Progress) for callback in self.callbacks)
-        if not progress or has_one or sys.stdout is None:  # a program without a console
+        has_console = sys.stdout is not None and self.ranks.is_first
+        if not progress or has_one or not has_console:
             yield
             return
         bar = Progress(sys.stdout, _count(self.train_loader))
@@ -259,6 +277,7 @@ class Trainer:
         return iter(loader)
 
     def _train_step(self, batch: object) -> None:
+        batch = self.ranks.share(batch)
         if self._compiled_step is not None:
             # What the step reads from this object: when one of these changes, it is traced again.
             settings = (self.model, self.optimizer, self.loss_fn, self.clip_norm)
@@ -272,7 +291,12 @@ class Trainer:
             self.scheduler.step()
         self.step += 1
         self.batch += 1
-        self._means.add({"loss": value, **self._measure(output, target)}, target.shape[0])
+        own = _Means()
+        own.add({"loss": value, **self._measure(output, target)}, target.shape[0])
+        own.sums["signalled"] = float(self._signalled)
+        step = own.over(self.ranks, [*own.sums])
+        self._interrupted = step.sums.pop("signalled") > 0
+        self._means.add(step.values(), step.count)
 
     def _whole_step(self, batch: object, settings: object) -> tuple[Tensor, Any, Tensor]:
         """What is compiled, for these settings."""
@@ -283,6 +307,7 @@ class Trainer:
     def _update(self, loss: Tensor) -> None:
         self.optimizer.reset_grad()
         loss.backward(create_graph=False)
+        self.ranks.average(self.optimizer.params)
         if self.clip_norm is not None:
             clip_grad_norm_(self.optimizer.params, self.clip_norm)
         self.optimizer.step()
@@ -324,7 +349,7 @@ class Trainer:
         self._all_batches_done = False
         if self._is_better(value):
             self.best, self.best_epoch = value, self.epoch
-            if self.folder is not None:
+            if self.folder is not None and self.ranks.is_first:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 save(self.model.state_dict(), self.folder / "best.ndl")
         if self.folder is not None:
@@ -351,12 +376,15 @@ class Trainer:
         """Mean loss and metrics over a loader, in eval mode and without a graph."""
         means = _Means()
         with _evaluating(self.model), no_grad():
-            for batch in loader:
+            for batch in self.ranks.own_batches(loader):
                 loss, output, target = self.compute(batch)
                 measured = {"loss": float(loss.item()), **self._measure(output, target)}
                 means.add(measured, target.shape[0])
-                if self._interrupted:
+                if self._signalled:
                     break
+        means.sums["signalled"] = float(self._signalled)
+        means = means.over(self.ranks, ["loss", *self.metrics, "signalled"])
+        self._interrupted = means.sums.pop("signalled") > 0
         if not means.count:
             raise ValueError("[Trainer] the loader gave no batch to evaluate.")
         return means.values()
@@ -373,6 +401,11 @@ class Trainer:
 
     def save(self) -> None:
         """Write last.ndl: between two steps, also in the middle of an epoch."""
+        if self.ranks.is_first:
+            self._write()
+        self.ranks.wait()
+
+    def _write(self) -> None:
         loader: Any = self.train_loader
         self._checkpoint().save(
             epoch=self.epoch,
@@ -420,9 +453,10 @@ class Trainer:
             getattr(callback, event)(self)
 
     def _stop_if_interrupted(self) -> None:
-        if not self._interrupted:
+        is_alone = self.ranks.count == 1
+        if not self._interrupted and not (is_alone and self._signalled):
             return
-        self._interrupted = False
+        self._interrupted = self._signalled = False
         where = f"stopped in epoch {self.epoch + 1} after step {self.step}"
         if self.folder is None:
             raise Interrupted(f"{where}; nothing was saved, since there is no folder.")
@@ -440,7 +474,7 @@ class Trainer:
             return
 
         def note(number: int, frame: FrameType | None) -> None:
-            self._interrupted = True
+            self._signalled = True
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
         signal.signal(signal.SIGINT, note)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 class Call(Protocol):
     """An exchange of arrays between ranks."""
 
+    can_wait: bool  # may other kernels run between its start and its end?
     keeps_inputs: bool  # are they read after the call has ended?
 
     def start(self, ins: Arrays, outs: Arrays) -> Callable[[], None]:

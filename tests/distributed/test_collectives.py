@@ -9,10 +9,14 @@ import needle as ndl
 
 from .launch import needs_mpi, run
 
+WORKERS = ["values.py", "gradients.py", "messages.py", "training.py", "overlap.py"]
+
 
 @needs_mpi
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize("worker", ["values.py", "gradients.py", "messages.py", "training.py"])
+@pytest.mark.parametrize(
+    "worker", ["values.py", "gradients.py", "messages.py", "training.py", "overlap.py"]
+)
 def test_on_ranks(worker: str, ranks: int) -> None:
     out = run(ranks, worker)
     assert out.count("passed") == ranks, out

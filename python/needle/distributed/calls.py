@@ -36,6 +36,7 @@ class Call:
     """One collective of a group: `run`, or `start` and then `finish` on what that gave."""
 
     name = ""
+    can_wait = False  # may other kernels run between its start and its end?
     keeps_inputs = False  # are they read after the call has ended?
 
     def __init__(self, group: Group, detail: str = ""):
@@ -197,9 +198,10 @@ class ReduceScatter(Reduction):
 
 
 class AllReduce(Reduction):
-    """The sum of all ranks' arrays on every rank."""
+    """The sum of all ranks' arrays on every rank. What comes first comes into memory of its own."""
 
     name = "all_reduce"
+    can_wait = True
 
     def start(self, ins: tuple[NDArray, ...], outs: tuple[NDArray, ...]) -> Callable[[], None]:
         (a,), (out,), group = ins, outs, self.group

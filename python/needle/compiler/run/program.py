@@ -20,6 +20,7 @@ from ..ir.graph import FlatValue, Graph, Node, Operand, map_operands
 from ..ir.verify import verified
 from ..memory.plan import ARENA, Donation, Plan
 from ..memory.planner import plan_memory
+from ..passes.overlap import overlap
 from ..passes.prepack import prepack
 from ..passes.simplify import simplify
 from ..trace import breaks
@@ -37,6 +38,7 @@ PASSES: dict[str, Callable[[Graph], Graph]] = {
     "epilogues": epilogues,
     "prologues": prologues,
     "together": together,
+    "overlapped": overlap,
 }
 UNFUSED = {"simplified": simplify}
 

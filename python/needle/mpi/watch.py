@@ -63,5 +63,6 @@ class Watcher:
         with contextlib.suppress(OSError):
             os.set_blocking(self._pipe, True)
             os.write(self._pipe, GOODBYE)
-        self._process.stdin = None
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self._process.wait()

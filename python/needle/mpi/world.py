@@ -73,7 +73,7 @@ class World:
         self.rank, self.size = self.control.Get_rank(), self.control.Get_size()
         here = (self.mpi.Get_processor_name(), os.getpid())
         self.processes = self.control.allgather(here)
-        job = f"{self.processes[0][0]}-{self.processes[0][1]}"
+        job = self.control.bcast(f"{os.getpid()}-{time.time_ns()}")
         self._watcher = Watcher(self.rank, job)
         self._watch_exceptions()
         atexit.register(self.end)

@@ -39,6 +39,7 @@ PAGES = [
     "docs/add-a-device.md",
     "docs/building.md",
     "docs/cuda.md",
+    "docs/cuda-kernels.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 ]

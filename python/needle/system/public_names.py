@@ -10,6 +10,7 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
     "needle": {
         "needle.autograd": "autograd=",
         "needle.data": "data=",
+        "needle.distributed": "distributed=",
         "needle.init": "init=",
         "needle.io": "io=",
         "needle.nn": "nn=",
@@ -77,6 +78,7 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
             "Dataset IterableDataset NDArrayDataset TensorDataset Subset ConcatDataset "
             "random_split collate"
         ),
+        "needle.data.distributed": "DistributedSampler",
         "needle.data.loader": "DataLoader",
         "needle.data.mnist": "MNISTDataset MNIST FashionMNIST",
         "needle.data.sampler": (
@@ -84,6 +86,23 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
             "BatchSampler"
         ),
         "needle.data.text": "Dictionary Corpus batchify get_batch TextDataset read_text",
+    },
+    "needle.distributed": {
+        "needle.mpi.world": "RankError",
+        "needle.distributed.collectives": (
+            "all_gather all_reduce all_to_all broadcast flush gather recv reduce_scatter scatter "
+            "send"
+        ),
+        "needle.distributed.data_parallel": (
+            "DistributedDataParallel average_gradients broadcast_state"
+        ),
+        "needle.distributed.pipeline": "Pipeline schedule",
+        "needle.distributed.ranks": "Group barrier init rank seed_rank world world_size",
+        "needle.distributed.sharded": "ShardedOptimizer",
+        "needle.distributed.sync_norm": "SyncBatchNorm",
+        "needle.distributed.tensor_parallel": (
+            "ColumnParallelLinear RowParallelLinear vocabulary_parallel_cross_entropy"
+        ),
     },
     "needle.init": {
         "needle.init.basic": (

@@ -118,8 +118,57 @@ void check_result(PyObject* op, PyObject* call, nb::handle data) {
              class_name(data).c_str());
 }
 
-// What op.compute gives for the inputs' arrays; `tracked` says if one of them requires a gradient.
-nb::object compute(PyObject* op, PyObject* inputs, bool& tracked) {
+// A face: a class over another, whose values make operators that take one give values of the face.
+struct Face {
+  PyTypeObject *base, *face;
+};
+
+Face faces[2];
+
+bool is_face(PyTypeObject* type) {
+  for (const auto& [base, face] : faces) {
+    if (face != nullptr && (type == face || PyType_IsSubtype(type, face))) return true;
+  }
+  return false;
+}
+
+// set_face(which, base, face): the face of the first or the second class
+PyObject* set_face(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return guarded([=]() -> PyObject* {
+    if (count != 3) raise_type({"set_face", nullptr}, "expected 3 arguments, got %zd", count);
+    check_call(arguments + 2, 1, 1, node_type, "set_face");
+    const long which = PyLong_AsLong(arguments[0]);
+    if (which != 0 && which != 1) raise_value({"set_face", nullptr}, "expected 0 or 1");
+    faces[which] = {reinterpret_cast<PyTypeObject*>(Py_NewRef(arguments[1])),
+                    reinterpret_cast<PyTypeObject*>(Py_NewRef(arguments[2]))};
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* face_of(PyObject* cls) {
+  for (const auto& [base, face] : faces) {
+    if (reinterpret_cast<PyObject*>(base) == cls) return reinterpret_cast<PyObject*>(face);
+  }
+  return cls;
+}
+
+// What compute found about an operator's inputs: does one require a gradient, is one of a face?
+struct Inputs {
+  bool tracked = false, has_face = false;
+};
+
+// Is the data a view of the memory of the first input? Faces write into views, so that these know
+// what they are views of, recorded or not.
+bool is_view(nb::handle data, PyObject* inputs) {
+  if (PyTuple_GET_SIZE(inputs) == 0) return false;
+  PyObject* const source = node_fields(PyTuple_GET_ITEM(inputs, 0))->cached_data;
+  const ArrayFields* const view = array_fields(data);
+  const ArrayFields* const whole = source == nullptr ? nullptr : array_fields(source);
+  return view != nullptr && whole != nullptr && view->handle == whole->handle;
+}
+
+// What op.compute gives for the inputs' arrays.
+nb::object compute(PyObject* op, PyObject* inputs, Inputs& found) {
   static PyObject* const name = PyUnicode_InternFromString("compute");
   const Py_ssize_t count = PyTuple_GET_SIZE(inputs);
   const nb::object call = checked(PyTuple_New(count + 1));  // op, arrays
@@ -132,7 +181,8 @@ nb::object compute(PyObject* op, PyObject* inputs, bool& tracked) {
                  "expected Tensors, got %s as input %zd; wrap it with needle.Tensor(...).",
                  class_name(input).c_str(), i);
     }
-    tracked |= is_true(node->requires_grad);
+    found.tracked |= is_true(node->requires_grad);
+    found.has_face |= is_face(Py_TYPE(input.ptr()));
     PyTuple_SET_ITEM(call.ptr(), i + 1, data_of(input).release().ptr());
   }
   const TupleItems arguments(call.ptr());
@@ -152,13 +202,17 @@ PyObject* apply(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     check_call(arguments, count, 3, node_type, "apply");
     PyObject* const op = arguments[1];
     const nb::object inputs = checked(PySequence_Tuple(arguments[2]));  // which nothing can change
-    bool tracked = false;
-    const nb::object data = compute(op, inputs.ptr(), tracked);
-    tracked = tracked && grad_enabled && is_true(checked(PyObject_GetAttr(op, name)).ptr());
-    nb::object node = nb::steal(allocate(arguments[0]));
-    const nb::object none = tracked ? nb::object() : checked(PyList_New(0));
-    PyObject* const fields[] = {tracked ? op : Py_None, tracked ? arguments[2] : none.ptr(),
-                                data.ptr(), tracked ? Py_True : Py_False};
+    Inputs found;
+    const nb::object data = compute(op, inputs.ptr(), found);
+    const bool tracked =
+        found.tracked && grad_enabled && is_true(checked(PyObject_GetAttr(op, name)).ptr());
+    const bool kept = tracked || (found.has_face && grad_enabled && active_tracer() == nullptr &&
+                                  is_view(data, inputs.ptr()));
+    nb::object node =
+        nb::steal(allocate(found.has_face ? face_of(arguments[0]) : arguments[0]));
+    const nb::object none = kept ? nb::object() : checked(PyList_New(0));
+    PyObject* const fields[] = {kept ? op : Py_None, kept ? arguments[2] : none.ptr(), data.ptr(),
+                                tracked ? Py_True : Py_False};
     set_fields(reinterpret_cast<NodeFields*>(node.ptr()), fields);
     return node.release().ptr();
   });
@@ -216,6 +270,29 @@ int set_field(PyObject* self, PyObject* value, void* closure) {
   return 0;
 }
 
+// node.requires_grad: of what was not tracked, setting it makes a leaf.
+PyObject* get_requires_grad(PyObject* self, void*) {
+  PyObject* const value = reinterpret_cast<NodeFields*>(self)->requires_grad;
+  if (value == nullptr) PyErr_SetString(PyExc_AttributeError, "requires_grad");
+  return Py_XNewRef(value);
+}
+
+int set_requires_grad(PyObject* self, PyObject* value, void*) {
+  auto* const node = reinterpret_cast<NodeFields*>(self);
+  if (value == nullptr) {
+    PyErr_SetString(PyExc_AttributeError, "requires_grad");
+    return -1;
+  }
+  if (value == Py_True && node->requires_grad == Py_False && node->op != Py_None) {
+    PyObject* const none = PyList_New(0);
+    if (none == nullptr) return -1;
+    Py_XSETREF(node->op, Py_NewRef(Py_None));
+    Py_XSETREF(node->inputs, none);
+  }
+  Py_XSETREF(node->requires_grad, Py_NewRef(value));
+  return 0;
+}
+
 PyObject* next_stamp(PyObject*, PyObject*) { return PyLong_FromLongLong(++last_stamp); }
 // note_replaced(nodes): the nodes are given other data now.
 PyObject* note_replaced(PyObject*, PyObject* nodes) {
@@ -237,7 +314,6 @@ PyTypeObject* make_node_type(nb::handle base) {
   static PyMemberDef members[] = {
       {"op", T_OBJECT_EX, offsetof(NodeFields, op), 0, nullptr},
       {"inputs", T_OBJECT_EX, offsetof(NodeFields, inputs), 0, nullptr},
-      {"requires_grad", T_OBJECT_EX, offsetof(NodeFields, requires_grad), 0, nullptr},
       // The fields behind `cached_data` and `grad`, which a tracer reads.
       {"_data", T_OBJECT_EX, offsetof(NodeFields, cached_data), 0, nullptr},
       {"_grad", T_OBJECT_EX, offsetof(NodeFields, grad), 0, nullptr},
@@ -248,6 +324,8 @@ PyTypeObject* make_node_type(nb::handle base) {
                                 {"dtype", get_dtype, nullptr, nullptr, nullptr},
                                 {"cached_data", get_field, set_field, nullptr, &data_field},
                                 {"grad", get_field, set_field, nullptr, &grad_field},
+                                {"requires_grad", get_requires_grad, set_requires_grad, nullptr,
+                                 nullptr},
                                 {}};
   static PyMethodDef methods[] = {fast_method("_init", init_node), {}};
   static PyType_Slot slots[] = {
@@ -277,6 +355,7 @@ void bind_nodes(nb::module_& m) {
   static PyMethodDef functions[] = {
       fast_method("make_node", make_node),
       fast_method("apply", apply),
+      fast_method("set_face", set_face),
       {"next_stamp", next_stamp, METH_NOARGS, nullptr},
       {"note_replaced", note_replaced, METH_O, nullptr},
       {"count_nodes", count_nodes, METH_NOARGS, nullptr},

@@ -110,7 +110,7 @@ def clear_gradients(leaves: Iterable[Tensor], set_to_none: bool, adds_up: bool =
         if set_to_none or leaf.grad is None:
             leaf.grad = None
         else:
-            zeros = functions.full(leaf.shape, 0, leaf.dtype, leaf.device)
+            zeros = functions.full(leaf.shape, 0, leaf.dtype, leaf.home)
             leaf.grad = leaf.grad.make_const(zeros)
 
 
@@ -140,13 +140,13 @@ def grad(
         expected = [y.shape for y in results]
         raise ValueError(f"[grad] expected grad_outputs of shapes {expected}, got {shapes}.")
     pairs = [
-        (y, y.make_const(functions.full(y.shape, 1, y.dtype, y.device)) if u is None else u)
+        (y, y.make_const(functions.full(y.shape, 1, y.dtype, y.home)) if u is None else u)
         for y, u in zip(results, seeds, strict=True)
         if y.requires_grad
     ]
     ys, us = [y for y, _ in pairs], [u for _, u in pairs]
     # A walk ends at what it looks for, so inputs that may depend on each other get one each.
-    walks = [wanted] if all(x.is_leaf() for x in wanted) else [[x] for x in wanted]
+    walks = [wanted] if all(x.op is None for x in wanted) else [[x] for x in wanted]
     found: list[Any] = []
     for part in walks:
         found += backward_pass(ys, us, part, create_graph=create_graph)

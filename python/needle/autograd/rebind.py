@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ..autograd.tensor import Value
     from ..types import Tensor
 
-IDENTITY = ("op", "inputs", "cached_data", "requires_grad", "_stamp", "_abstract")
+# requires_grad first: setting it may cut what is not tracked from its history.
+IDENTITY = ("requires_grad", "op", "inputs", "cached_data", "_stamp", "_abstract")
 happened = False  # until a tensor is rebound, walks need not look
 
 

@@ -272,6 +272,8 @@ class Tensor(Value, TensorMethods):
         device: BackendDevice = self.cached_data.device
         return device
 
+    home = device  # the same for operators: a face may have devices of its own
+
     # Data -----------------------------------------------------------------------------------
 
     @property
@@ -431,7 +433,7 @@ class Tensor(Value, TensorMethods):
                 "or made from tensors without requires_grad=True?"
             )
         if out_grad is None:
-            ones = functions.full(self.shape, 1, self.dtype, self.device)
+            ones = functions.full(self.shape, 1, self.dtype, self.home)
             out_grad = Tensor.make_const(ones)
         elif not isinstance(out_grad, Tensor):
             raise TypeError(f"[backward] expected a Tensor, got {type(out_grad).__name__}.")

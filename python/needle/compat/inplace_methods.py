@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def _assign(name: str, x: Tensor, result: Callable[[], object]) -> Tensor:
     """Let x, from now on, be this result, which is cast to x's dtype."""
-    if x.is_leaf() and is_recorded(x):
+    if x.op is None and is_recorded(x):
         raise ValueError(
             f"[{name}] expected no gradients to record here, got a leaf that requires one; put it "
             "into `with needle.no_grad():`, or make a new tensor instead."

@@ -41,14 +41,14 @@ def constant(x: object, like: Tensor, op: str = "constant") -> Tensor:
         value = as_scalar(x, op)
         dtype = promote_scalar(dtype_of(like.dtype), type(value))
         F.check_fits(op, dtype, value)
-        return Tensor.make_const(F.full((), value, dtype, like.device))
+        return Tensor.make_const(F.full((), value, dtype, like.home))
     if isinstance(x, NDArray):
         return Tensor.make_const(x)
     if isinstance(x, (np.ndarray, list, tuple)):
         array = np.asarray(x)
         if config.BACKEND == "np":
             return Tensor.make_const(array)
-        return Tensor.make_const(from_numpy(array, dtype_of(array.dtype), like.device))
+        return Tensor.make_const(from_numpy(array, dtype_of(array.dtype), like.home))
     raise TypeError(f"[{op}] expected a Tensor, an array or a number, got {type(x).__name__}.")
 
 
@@ -125,7 +125,7 @@ def whole_number(op: str, name: str, value: SupportsIndex) -> int:
 def zeros_like(x: Tensor) -> Tensor:
     """Zeros of x's shape, dtype and device, outside the graph."""
     if x.cached_data is None:
-        return Tensor.make_const(F.full(x.shape, 0, x.dtype, x.device))
+        return Tensor.make_const(F.full(x.shape, 0, x.dtype, x.home))
     return Tensor.make_const(F.full_like(x.cached_data, 0))
 
 

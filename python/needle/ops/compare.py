@@ -240,7 +240,7 @@ def where(
 def _number(value: Scalar, like: Tensor) -> Tensor:
     """A number as a 0-d tensor of the dtype that `tensor` gives it: float32, int64 or bool."""
     kind = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
-    data = F.full((), value, kind, like.device)
+    data = F.full((), value, kind, like.home)
     return Tensor.make_const(data)
 
 

@@ -10,7 +10,7 @@ from ..ndarray import functions as F
 from .arithmetic import multiply
 from .common import Ufunc, no_out
 from .elementwise import pair, ufunc
-from .shape.movement import permute, reshape
+from .shape.movement import permute, reshape, transpose
 
 if TYPE_CHECKING:
     from ..types import Gradients, NDArray, TensorLike
@@ -51,12 +51,12 @@ class MatMul(TensorOp):
             right, g = b.expand_dims(1), g.expand_dims(-1)
         if a.ndim == 1:  # a row
             left, g = a.expand_dims(0), g.expand_dims(-2)
-        by_left = g @ right.transpose() if a.requires_grad else None
+        by_left = g @ transpose(right) if a.requires_grad else None
         if not b.requires_grad:
             return by_left, None
         if right.ndim == 2 and left.ndim > 2:
             left, g = _rows(left), _rows(g)
-        by_right = left.transpose() @ g
+        by_right = transpose(left) @ g
         return by_left, by_right.squeeze(-1) if b.ndim == 1 else by_right
 
 

@@ -256,7 +256,7 @@ def setitem(x: Tensor, index: Index, value: TensorLike) -> None:
     template, arrays = split_index(index, x)
     if x.dtype == "bool" and isinstance(value, int):
         value = bool(value)  # mask[i] = 1
-    has_history = x.requires_grad and not x.is_leaf()
+    has_history = x.requires_grad and x.op is not None
     if has_history or not (type(value) is float and dtype_of(x.dtype).is_floating):
         value = constant(value, x, "setitem")
         if is_grad_enabled() and (value.requires_grad or has_history):

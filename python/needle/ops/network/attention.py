@@ -120,7 +120,7 @@ def attention_by_definition(
     if mask is not None:
         s = where(mask, s, never) if mask.dtype == "bool" else s + mask
     if causal:
-        ones = Tensor.make_const(F.full(s.shape[-2:], True, "bool", s.device))
+        ones = Tensor.make_const(F.full(s.shape[-2:], True, "bool", s.home))
         s = where(ones.tril(), s, never)
     if mask is None:
         p = softmax(s, -1)

@@ -390,7 +390,7 @@ class ToDevice(TensorOp):
 
     def gradient(self, out_grad: Tensor, node: Tensor) -> Tensor:
         x = node.inputs[0]
-        return to(out_grad, x.device)
+        return to(out_grad, x.home)
 
 
 def is_dtype(x: object) -> bool:
@@ -418,10 +418,10 @@ def to(
     nothing."""
     moved = check_tensor("to", a)
     if isinstance(device, Tensor):
-        device, dtype = device.device, device.dtype if dtype is None else dtype
+        device, dtype = device.home, device.dtype if dtype is None else dtype
     elif device is not None and dtype is None and is_dtype(device):
         device, dtype = None, device
     target = None if device is None else device_named(device)  # type: ignore[arg-type]
-    if target is not None and target != a.device:
+    if target is not None and target != a.home:
         moved = ToDevice(target)(a)
     return moved if dtype is None else astype(moved, dtype)

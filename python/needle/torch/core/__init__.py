@@ -1,0 +1,1 @@
+"""The face's own types: tensors, dtypes, devices, shapes; promotion, printing, writing in place."""

@@ -1,0 +1,1 @@
+"""PyTorch's functions of tensors, made of needle's operators."""

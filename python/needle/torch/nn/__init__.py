@@ -1,0 +1,3 @@
+"""`torch.nn`."""
+
+from ..core.tensor import Parameter as Parameter

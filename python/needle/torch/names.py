@@ -97,6 +97,7 @@ TABLE: dict[str, str] = {
     ),
     "autograd.modes": ("no_grad enable_grad set_grad_enabled inference_mode is_grad_enabled"),
     "files.saving": "save load",
+    "run.install": "install",
     "amp": "autocast GradScaler",
     "jit.compiling": "compile",
     "func": "vmap",

@@ -88,6 +88,14 @@ TABLE: dict[str, str] = {
         "matmul mm bmm mv dot vdot inner outer ger addmm addmv addr baddbmm addbmm chain_matmul "
         "matrix_power trace einsum tensordot kron cross cdist cov corrcoef cosine_similarity"
     ),
+    "functions.others": (
+        "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy "
+        "permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy "
+        "transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy unsafe_chunk "
+        "unsafe_split unsafe_split_with_sizes as_strided_scatter fill unravel_index renorm "
+        "cumulative_trapezoid gradient nonzero_static empty_permuted mvlgamma resize_as_ igamma "
+        "igammac is_distributed"
+    ),
     "random.generator": (
         "Generator default_generator manual_seed seed initial_seed get_rng_state set_rng_state"
     ),

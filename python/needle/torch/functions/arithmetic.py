@@ -461,4 +461,4 @@ def _by_numpy(name: str, input: Any, other: Any) -> Tensor:
     from .creation import from_numpy
 
     a, b = (x.realize_cached_data().numpy() for x in in_result_type(input, other))
-    return from_numpy(np.ascontiguousarray(getattr(np, name)(a, b)))
+    return from_numpy(np.asarray(getattr(np, name)(a, b), a.dtype, order="C"))

@@ -289,6 +289,8 @@ def arange(
     start, end, step = _bounds(args, named)
     whole = all(isinstance(v, int) for v in (start, end, step))
     kind = kind_of(dtype, int64 if whole else None)
+    if not kind.is_floating and not whole:
+        start, end, step, whole = int(start), int(end), int(step), True
     if step == 0:
         raise fail("arange", "step must be nonzero")
     if (end - start) * step < 0:

@@ -142,7 +142,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     """out[i, j, k] = input[i, index[i, j, k], k] for dim 1"""
     x = check("gather", input)
     axis = axis_of("gather", dim, x.ndim)
-    if kind(index) not in (int64, "int32"):
+    if kind(index) not in (int64, "int32") and index.cached_data.size:
         raise fail("gather", "gather(): Expected dtype int32/int64 for index")
     if max(x.ndim, 1) != max(index.ndim, 1) and index.cached_data.size:
         raise fail("gather", "Index tensor must have the same number of dimensions as input tensor")
@@ -419,6 +419,9 @@ def index_reduce(
     input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
     """input combined with slices of source at positions of an axis."""
+    if input.ndim == 0:
+        found = index_reduce(input.reshape(1), 0, index, source.reshape(-1), reduce, include_self=include_self)
+        return found.reshape(())
     axis = axis_of("index_reduce", dim, input.ndim)
     shape = [1] * input.ndim
     shape[axis] = -1

@@ -13,7 +13,7 @@ from ...ops.shape.movement import Diagonal
 from ..core.dtypes import dtype_in_engine as kind
 from . import shape as S
 from .arithmetic import add, mul
-from .common import axis_of, cast, check, fail, is_floating, takes_out
+from .common import as_floating, axis_of, cast, check, fail, is_floating, takes_out
 
 
 def _same_type(op: str, a: Any, b: Any) -> None:
@@ -100,11 +100,8 @@ ger = outer
 
 
 def _sum(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
-    if not is_floating(product) and (isinstance(beta, float) or isinstance(alpha, float)):
-        raise fail(
-            "addmm",
-            "For integral input tensors, argument beta must not be a floating point number.",
-        )
+    if not is_floating(product):
+        beta, alpha = int(beta), int(alpha)
     product = product if alpha == 1 else mul(product, alpha)
     if beta == 0:
         return product
@@ -129,7 +126,10 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
 @takes_out
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta input + alpha vec1 vec2ᵀ"""
-    return _sum(input, outer(vec1, vec2), beta, alpha)
+    product = outer(vec1, vec2)
+    if kind(product) is bool_:
+        return S.expand(input, product.shape) | product if beta else product
+    return _sum(input, product, beta, alpha)
 
 
 @takes_out
@@ -258,7 +258,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: object = None) -> Any:
 
 def cov(input: Any, *, correction: float = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariances of rows."""
-    x = S.reshape(input, 1, -1) if input.ndim < 2 else input
+    x = as_floating(S.reshape(input, 1, -1) if input.ndim < 2 else input)
     weights = (
         fweights if aweights is None else aweights if fweights is None else fweights * aweights
     )

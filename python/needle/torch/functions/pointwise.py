@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd import Tensor as EngineTensor
-from ...dtype import bool_
+from ...dtype import bool_, int64
 from ...ndarray import functions as F
 from ...ops import arithmetic as A, compare as C, unary as U
 from ...ops.common import FlatOp, named, zeros_like as engine_zeros
@@ -143,8 +143,8 @@ arcsinh, arccosh, arctanh = asinh, acosh, atanh
 class Special(Elementwise):
     """y = f(x) for a function that NumPy or special/values.py has"""
 
-    def __init__(self, name: str, derivative: Callable[[Any, Any, Any], Any]):
-        self.name, self.derivative = name, derivative
+    def __init__(self, name: str, derivative: Callable[[Any, Any, Any], Any], *first: Any):
+        self.name, self.derivative, self.first = name, derivative, first
 
     def compute(self, a: Any, *b: Any) -> Any:
         from ...ndarray.array import from_numpy
@@ -154,27 +154,27 @@ class Special(Elementwise):
         wide = a.numpy() if dtype != "bfloat16" else F.cast(a, "float32").numpy()
         function = getattr(values, self.name, None) or getattr(np, self.name)
         with np.errstate(all="ignore"):
-            found = function(wide.astype(np.float64))
+            found = function(*self.first, wide.astype(np.float64))
         return from_numpy(np.asarray(found, wide.dtype), dtype, a.device)
 
     def gradient(self, out_grad: Any, node: Any) -> Any:
         return self.derivative(out_grad, node.inputs[0], node)
 
 
-def _special(name: str, x: Any, derivative: Callable[[Any, Any, Any], Any]) -> Any:
-    return Special(name, derivative)(x)
+def _special(name: str, x: Any, derivative: Callable[[Any, Any, Any], Any], *first: Any) -> Any:
+    return Special(name, derivative, *first)(x)
 
 
 def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
     """The n-th derivative of digamma."""
+    x = as_floating(check("polygamma", input))
+    if n < 0:
+        raise fail("polygamma", "polygamma(n, x) does not support negative n.")
     if n == 0:
-        return digamma(input)
-    x = as_floating(input)
-    factor = (-1.0) ** (n + 1) * math.factorial(n)
-    from ..special.functions import zeta
-
-    result = factor * zeta(n + 1.0, x)
-    return result
+        return _given("polygamma", out, digamma(x))
+    order = int(n)
+    result = _special("polygamma", x, lambda g, x, y: g * polygamma(order + 1, x), order)
+    return _given("polygamma", out, result)
 
 
 # Signs and rounding -------------------------------------------------------------------------------
@@ -285,6 +285,8 @@ def signbit(input: Any, *, out: Any = None) -> Any:
 def square(input: Any, *, out: Any = None) -> Any:
     """input²"""
     x = check("square", input)
+    if kind(x) is bool_:
+        x = cast(x, int64)
     return _given("square", out, U.Square()(x) if is_floating(x) else A.EWiseMul()(x, x))
 
 
@@ -341,7 +343,7 @@ def isneginf(input: Any) -> Any:
 
 def isreal(input: Any) -> Any:
     """Is it a real number? All are."""
-    return C.equal(engine_zeros(input), 0)
+    return C.logical_or(C.equal(input, input), C.not_equal(input, input))
 
 
 # Limits -------------------------------------------------------------------------------------------

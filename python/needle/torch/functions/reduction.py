@@ -223,7 +223,7 @@ def _shared(name: str, op: Any, doc: str) -> Callable[..., Any]:
         dim, keepdim = spelled(dim, keepdim, named)
         x = check(name, input)
         axes = axes_of(name, dim, x.ndim)
-        if any(x.shape[i] == 0 for i in axes):
+        if 0 in [x.shape[i] for i in axes]:
             raise IndexError(f"{name}(): Expected reduction dim to have non-zero size.")
         return op(axes, keepdim)(x)
 

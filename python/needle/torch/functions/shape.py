@@ -97,7 +97,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     """Without axes of size 1: all, or those that are named and have it."""
     x = check("squeeze", input)
     shape = x.shape
-    axes = range(x.ndim) if dim is None else axes_of("squeeze", dim if dim != () else [], x.ndim)
+    axes = range(x.ndim) if dim is None else () if dim == () else axes_of("squeeze", dim, x.ndim)
     gone = {i for i in axes if shape[i] == 1}
     return M.Reshape(tuple(n for i, n in enumerate(shape) if i not in gone))(x)
 
@@ -261,9 +261,10 @@ def repeat_interleave(
     return J.repeat(x, repeats, axis_of("repeat_interleave", dim, x.ndim))
 
 
-def flip(input: Any, *dims: Any) -> Any:
+def flip(input: Any, *dims: Any, **named: Any) -> Any:
     """Reversed along axes: a copy."""
     x = check("flip", input)
+    dims = dims or (named["dims"],)
     axes = axes_of("flip", sizes_of(dims) or [], x.ndim) if dims and dims[0] != () else ()
     return Flip(axes)(x).clone() if axes else x.clone()
 

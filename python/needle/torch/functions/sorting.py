@@ -89,7 +89,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     at = np.array([_most_frequent(row) for row in rows], np.int64).reshape(array.shape[:-1])
     from .creation import from_numpy
 
-    places = from_numpy(np.ascontiguousarray(np.expand_dims(at, axis)))
+    places = from_numpy(np.asarray(np.expand_dims(at, axis), order="C"))
     values = Gather(axis)(x, places)
     return named.mode(*(v if keepdim else v.squeeze(axis) for v in (values, places)))
 
@@ -113,7 +113,7 @@ def unique(
     found = np.unique(array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
     values, inverse, counts = found
     inverse = inverse.reshape(array.shape if dim is None else -1)
-    made = [from_numpy(np.ascontiguousarray(a)) for a in (values, inverse, counts)]
+    made = [from_numpy(np.asarray(a, order="C")) for a in (values, inverse, counts)]
     results = [made[0], *[made[1]] * return_inverse, *[made[2]] * return_counts]
     return results[0] if len(results) == 1 else tuple(results)
 
@@ -132,7 +132,7 @@ def unique_consecutive(
     kept = rows[new] if dim is None else np.moveaxis(rows[new], 0, dim)
     inverse = (np.cumsum(new) - 1).reshape(array.shape if dim is None else -1)
     counts = np.diff(np.append(np.flatnonzero(new), len(rows)))
-    made = [from_numpy(np.ascontiguousarray(a)) for a in (kept, inverse, counts)]
+    made = [from_numpy(np.asarray(a, order="C")) for a in (kept, inverse, counts)]
     results = [made[0], *[made[1]] * return_inverse, *[made[2]] * return_counts]
     return results[0] if len(results) == 1 else tuple(results)
 
@@ -274,7 +274,7 @@ class _Latest(FlatOp):
         best = (np.maximum if self.largest else np.minimum).accumulate(array, -1)
         hit = (array == best) | (np.isnan(array) if array.dtype.kind == "f" else False)
         at = np.maximum.accumulate(np.where(hit, np.arange(array.shape[-1]), 0), -1)
-        return from_numpy(np.ascontiguousarray(np.moveaxis(at, -1, self.axis)), int64, a.device)
+        return from_numpy(np.asarray(np.moveaxis(at, -1, self.axis), order="C"), int64, a.device)
 
 
 def _latest(name: str, input: Any, dim: int, largest: bool) -> Any:
@@ -305,6 +305,8 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     from .joining import cat
 
     x = check("diff", input)
+    if n == 0:
+        return x
     parts = [v for v in (prepend, x, append) if v is not None]
     x = cat(parts, dim) if len(parts) > 1 else x
     for _ in range(n):

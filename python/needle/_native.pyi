@@ -332,6 +332,9 @@ def view_cut(a: Any, index: Any, /) -> NDArray | None:
 def make_node(cls: type[N], op: Any, inputs: Any, cached_data: Any, requires_grad: bool, /) -> N:
     """A node of a class over NodeBase, numbered and counted."""
 
+def set_face(which: int, base: type[NodeBase], face: type[NodeBase], /) -> None:
+    """Let operators that take a value of the face give values of the face, in place of base."""
+
 def apply(cls: type[N], op: Any, inputs: Any, /) -> N:
     """The value of op(*inputs): it keeps op and inputs if a gradient may be asked for."""
 

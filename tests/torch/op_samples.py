@@ -116,7 +116,11 @@ class Outcome(NamedTuple):
 def compare(expected: Any, found: Any, what: str) -> str:
     """Why two results are not the same; nothing, if they are."""
     if isinstance(expected, (bool, int, float, str)) or expected is None:
-        return "" if expected == found or expected != expected else f"{what}: {found!r} for {expected!r}"
+        return (
+            ""
+            if expected == found or expected != expected
+            else f"{what}: {found!r} for {expected!r}"
+        )
     a, b = list(tensors(expected)), list(tensors(found))
     if len(a) != len(b):
         return f"{what}: {len(b)} tensors for {len(a)}"

@@ -1,6 +1,6 @@
-"""The command `needle`: train, generate, predict, summary, info.
+"""The command `needle`: train, generate, predict, summary, torch-check, info.
 
-Stands on: train.
+Stands on: train, torch.
 """
 
 from .command_line import main as main

@@ -18,6 +18,7 @@ from .generate import run_generate
 from .info import run_info, run_summary
 from .predict import run_predict
 from .tasks import DATASETS, FOLDERS, IMAGES
+from .torch_check import run_torch_check
 from .train import run_train
 
 MODELS = (*IMAGE_MODELS, *TEXT_MODELS)
@@ -138,6 +139,14 @@ def _add_info(commands: Any) -> None:
                          help="of the script; options of its own behind --")  # fmt: skip
     explain.add_argument("--out", default="explain.html", metavar="FILE",
                          help="where to write the page (explain.html)")  # fmt: skip
+    check = commands.add_parser(
+        "torch-check",
+        help="what a PyTorch program uses that needle.torch has not",
+        description="Reads programs, without running them, and lists the names of PyTorch in them "
+        "that needle.torch has not.",
+    )
+    check.set_defaults(run_command=run_torch_check)
+    check.add_argument("scripts", metavar="SCRIPT", nargs="+", help="a Python file")
     info = commands.add_parser("info", help="version, devices, instruction sets, threads, memory")
     info.set_defaults(run_command=run_info)
 

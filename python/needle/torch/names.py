@@ -108,7 +108,7 @@ TABLE: dict[str, str] = {
     "run.install": "install",
     "amp": "autocast GradScaler",
     "jit.compiling": "compile",
-    "func": "vmap",
+    "func.transforms": "vmap",
 }
 
 # Modules that are attributes of `torch`.

@@ -1,7 +1,7 @@
 """`torch.autograd`."""
 
+from ..core.tensor import Tensor
 from . import functional as functional
-from ..core.tensor import Tensor as Variable
 from .checks import (
     detect_anomaly as detect_anomaly,
     gradcheck as gradcheck,
@@ -17,3 +17,5 @@ from .modes import (
     set_grad_enabled as set_grad_enabled,
 )
 from .reverse import backward as backward, grad as grad
+
+Variable = Tensor

@@ -61,7 +61,9 @@ def _numeric(function: Callable[..., Any], inputs: list[Any], x: Any, eps: float
             array[i] = old + step
             ends.append([y.detach().numpy().copy() for y in listed(function(*inputs))])
         array[i] = old
-        rows.append(np.concatenate([((a - b) / (2 * eps)).reshape(-1) for a, b in zip(*ends, strict=True)]))
+        rows.append(
+            np.concatenate([((a - b) / (2 * eps)).reshape(-1) for a, b in zip(*ends, strict=True)])
+        )
     return np.stack(rows) if rows else np.zeros((0, 0))
 
 
@@ -86,7 +88,9 @@ def gradcheck(
     for which, x in enumerate(given):
         if not getattr(x, "requires_grad", False):
             continue
-        expected = _numeric(lambda *a: [y for y in listed(func(*a)) if y.is_floating_point()], given, x, eps)
+        expected = _numeric(
+            lambda *a: [y for y in listed(func(*a)) if y.is_floating_point()], given, x, eps
+        )
         found = _analytic(outputs, x)
         if found.shape != expected.shape or not np.allclose(found, expected, rtol, atol):
             if not raise_exception:
@@ -106,9 +110,9 @@ def gradgradcheck(
 
     def derivative(*args: Any) -> Any:
         outputs = [y for y in listed(func(*args)) if y.requires_grad]
-        seeds = [y.detach() * 0 + 1 for y in outputs] if grad_outputs is None else listed(grad_outputs)
+        seeds = (
+            [y.detach() * 0 + 1 for y in outputs] if grad_outputs is None else listed(grad_outputs)
+        )
         return grad(outputs, wanted, seeds, create_graph=True, allow_unused=True)
 
     return gradcheck(derivative, given, **rest)
-
-

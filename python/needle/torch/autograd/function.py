@@ -90,7 +90,9 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """The results."""
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -100,7 +102,9 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the arguments."""
-        raise NotImplementedError("You must implement the backward function for custom autograd.Function.")
+        raise NotImplementedError(
+            "You must implement the backward function for custom autograd.Function."
+        )
 
     vjp = backward
 
@@ -108,9 +112,7 @@ class Function(metaclass=FunctionMeta):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """The results, as values of the graph."""
         ctx = FunctionCtx()
-        ctx.needs_input_grad = tuple(
-            isinstance(a, EngineTensor) and a.requires_grad for a in args
-        )
+        ctx.needs_input_grad = tuple(isinstance(a, EngineTensor) and a.requires_grad for a in args)
         with GradMode(False):
             if cls.setup_context is not Function.setup_context:
                 output = cls.forward(*args, **kwargs)
@@ -132,7 +134,7 @@ class Function(metaclass=FunctionMeta):
             return output
         arrays = [x.realize_cached_data() for x in traced]
         kind = ApplyOne if len(traced) == 1 else ApplySeveral
-        value = kind(cls, ctx, args, arrays)(*tensors)
+        value: Any = kind(cls, ctx, args, arrays)(*tensors)
         values = [value] if len(traced) == 1 else list(value.tuple())
         made = dict(zip(map(id, traced), values, strict=True))
         results = [made.get(id(x), x) for x in listed]
@@ -148,7 +150,8 @@ class Function(metaclass=FunctionMeta):
 def _become(x: Any, value: Any) -> None:
     """Let an input that was changed in place be the result."""
     if value is not None:
-        from ..core.writing import Replaced, rebind
+        from ...autograd import rebind
+        from ..core.writing import Replaced
 
         rebind.become(x, Replaced(), value)
 
@@ -156,7 +159,8 @@ def _become(x: Any, value: Any) -> None:
 def _keep_results(ctx: FunctionCtx, made: dict[int, Any]) -> None:
     """Results that were kept are those with a history."""
     ctx.saved_tensors = tuple(
-        wrap(x.cached_data) if id(x) in made and isinstance(x, Tensor) else x for x in ctx.saved_tensors
+        wrap(x.cached_data) if id(x) in made and isinstance(x, Tensor) else x
+        for x in ctx.saved_tensors
     )
 
 
@@ -168,5 +172,3 @@ def once_differentiable(function: Any) -> Any:
             return function(ctx, *grads)
 
     return backward
-
-

@@ -45,7 +45,7 @@ def jacobian(
     for y in _listed(outputs):
         parts: list[list[Any]] = [[] for _ in given]
         for element in y.reshape(-1).unbind() if y.numel() else ():
-            found = (None,) * len(given)
+            found: Any = (None,) * len(given)
             if element.requires_grad:
                 found = grad(element, given, None, True, create_graph, allow_unused=True)
             for part, g, x in zip(parts, found, given, strict=True):
@@ -98,23 +98,42 @@ def jvp(
     seeds = [(y.detach() * 0).requires_grad_() for y in ys]
     pulled = grad(ys, given, seeds, create_graph=True, allow_unused=True)
     tangents = [x.detach() * 0 + 1 for x in given] if v is None else list(_listed(v))
-    pairs = [(g, t) for g, t in zip(pulled, tangents, strict=True) if g is not None and g.requires_grad]
+    pairs = [
+        (g, t) for g, t in zip(pulled, tangents, strict=True) if g is not None and g.requires_grad
+    ]
     found: Any = [None] * len(seeds)
     if pairs:
-        found = grad([g for g, _ in pairs], seeds, [t for _, t in pairs], None, create_graph, allow_unused=True)  # type: ignore[arg-type]
+        found = grad(
+            [g for g, _ in pairs],
+            seeds,
+            [t for _, t in pairs],
+            None,
+            create_graph,
+            allow_unused=True,
+        )
     result = [_zeros_for(g, y) for g, y in zip(found, ys, strict=True)]
     shown = _like([_done(y, create_graph) for y in ys], outputs)
     return shown, _like(result, outputs)
 
 
-def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+def hvp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> Any:
     """The value, and its second derivatives times v."""
     given = _leaves(inputs, create_graph)
     value = func(*given)
     first = grad(value, given, create_graph=True, allow_unused=True)
     tangents = list(_listed(v))
-    pairs = [(g, t) for g, t in zip(first, tangents, strict=True) if g is not None and g.requires_grad]
-    found = grad([g for g, _ in pairs], given, [t for _, t in pairs], None, create_graph, allow_unused=True)  # type: ignore[misc]
+    pairs = [
+        (g, t) for g, t in zip(first, tangents, strict=True) if g is not None and g.requires_grad
+    ]
+    found = grad(
+        [g for g, _ in pairs], given, [t for _, t in pairs], None, create_graph, allow_unused=True
+    )
     result = [_zeros_for(g, x) for g, x in zip(found, given, strict=True)]
     return _done(value, create_graph), _like(result, inputs)
 

@@ -20,7 +20,7 @@ class Node:
     def __init__(self, value: Any):
         self._op, self._value = value.op, value
 
-    def name(self) -> str:
+    def name(self) -> Any:
         """PyTorch's name of it."""
         own = type(self._op).__name__
         if own == "Replaced":

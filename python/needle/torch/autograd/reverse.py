@@ -143,7 +143,7 @@ def grad(
         ]
         from ..functions.joining import stack
 
-        return tuple(stack(found) for found in zip(*each, strict=True))  # type: ignore[arg-type]
+        return tuple(stack(found) for found in zip(*each, strict=True))
     results, wanted = listed(outputs), listed(inputs)
     given = [None] * len(results) if grad_outputs is None else listed(grad_outputs)
     for x in wanted:

@@ -19,12 +19,12 @@ class device(BackendDevice):
 
     __slots__ = ("_index", "_kind")
 
-    def __init__(self, type: str | device | int | BackendDevice = "cpu", index: int | None = None):
+    def __init__(self, type: object = "cpu", index: int | None = None):
         if isinstance(type, BackendDevice):
             type = str(type) if isinstance(type, device) else "cpu"
         if isinstance(type, int):
-            type, index = "cuda", type
-        found = re.fullmatch(r"([a-z]+)(?::(\d+))?", type)
+            index, type = type, "cuda"
+        found = re.fullmatch(r"([a-z]+)(?::(\d+))?", str(type))
         if found is None or found[1] not in KINDS:
             raise RuntimeError(
                 f"[device] expected one of {', '.join(KINDS)} device type at start of device "
@@ -79,7 +79,7 @@ def place(given: object) -> BackendDevice:
         return cpu()
     if isinstance(given, BackendDevice) and not isinstance(given, device):
         return given
-    kind = device(given).type  # type: ignore[arg-type]
+    kind = device(given).type
     if kind == "cpu":
         return cpu()
     if kind == "cuda":

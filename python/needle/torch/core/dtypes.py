@@ -22,7 +22,8 @@ ALIASES = {
     "half": "float16", "float": "float32", "double": "float64", "short": "int16", "int": "int32",
     "long": "int64",
 }  # fmt: skip
-dtype_in_engine = _native.NodeBase.dtype.__get__  # of a tensor, as needle's DType
+_NODE: Any = _native.NodeBase
+dtype_in_engine = _NODE.dtype.__get__  # of a tensor, as needle's DType
 
 
 class dtype(DType):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...autograd import Tensor as EngineTensor
+from ...autograd import Tensor as EngineTensor, rebind, write_in_place
 from ...ndarray import functions as F
+from ...ndarray.index.gather import has_overlap
 from ...ops.common import named
 from . import writing
 from .dtypes import castable, dtype_in_engine as kind
@@ -14,22 +15,23 @@ from .tensor import Tensor
 
 # Functions whose result goes back into x.
 NAMES = """
-add sub mul div true_divide floor_divide remainder fmod pow abs absolute neg negative sign sgn exp expm1
-exp2 log log1p log2 log10 sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh cosh tanh
-arcsin arccos arctan asinh acosh atanh sigmoid erf erfc erfinv floor ceil trunc fix round frac relu clamp clip
-clamp_min clamp_max lerp addcmul addcdiv addmm addmv addr baddbmm addbmm masked_fill masked_scatter
-scatter scatter_add scatter_reduce index_add index_copy index_fill index_put index_reduce tril triu cumsum
-cumprod eq ne lt le gt ge not_equal less less_equal greater greater_equal logical_and logical_or
-logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift
-bitwise_right_shift atan2 arctan2 copysign hypot xlogy nan_to_num lgamma digamma logit ldexp
-multiply subtract divide gcd lcm heaviside nextafter sinc i0 deg2rad rad2deg put threshold float_power
+add sub mul div true_divide floor_divide remainder fmod pow abs absolute neg negative sign sgn
+exp expm1 exp2 log log1p log2 log10 sqrt rsqrt square reciprocal sin cos tan asin acos atan sinh
+cosh tanh arcsin arccos arctan asinh acosh atanh sigmoid erf erfc erfinv floor ceil trunc fix
+round frac relu clamp clip clamp_min clamp_max lerp addcmul addcdiv addmm addmv addr baddbmm
+addbmm masked_fill masked_scatter scatter scatter_add scatter_reduce index_add index_copy
+index_fill index_put index_reduce tril triu cumsum cumprod eq ne lt le gt ge not_equal less
+less_equal greater greater_equal logical_and logical_or logical_xor logical_not bitwise_and
+bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift atan2 arctan2 copysign
+hypot xlogy nan_to_num lgamma digamma logit ldexp multiply subtract divide gcd lcm heaviside
+nextafter sinc i0 deg2rad rad2deg put threshold float_power
 """.split()
 
 
 def in_place(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
     """The method that is the function, assigned."""
 
-    def method(x: Tensor, *args: Any, **options: Any) -> Tensor:
+    def method(x: Tensor, *args: Any, **options: Any) -> Any:
         return assign_checked(name, x, function(x, *args, **options))
 
     return named(method, name, f"x = {name[:-1]}(x, ...), in x's place.")
@@ -44,7 +46,8 @@ def assign_checked(name: str, x: Any, result: Any) -> Any:
         )
     if not castable(kind(result), kind(x)):
         raise RuntimeError(
-            f"[{name}] result type {kind(result)} can't be cast to the desired output type {kind(x)}"
+            f"[{name}] result type {kind(result)} can't be cast to the desired output type "
+            f"{kind(x)}"
         )
     return writing.assign(name, x, result)
 
@@ -54,7 +57,7 @@ def updating(name: str, kernel: str, function: Callable[..., Any]) -> Callable[.
     slow = in_place(name, function)
 
     def method(x: Any, other: Any, **options: Any) -> Any:
-        if options or writing.is_recorded(x, other) or not kind(x).is_floating:
+        if options or not kind(x).is_floating or writing.is_recorded(x, other) or is_spread(x):
             return slow(x, other, **options)
         if isinstance(other, EngineTensor):
             if kind(other) is not kind(x) or tuple(other.shape) != tuple(x.shape):
@@ -64,10 +67,15 @@ def updating(name: str, kernel: str, function: Callable[..., Any]) -> Callable[.
             by = other
         else:
             return slow(x, other)
-        writing.write_in_place(name, x, lambda data: F.update(kernel, data, by))
+        write_in_place(name, x, lambda data: F.update(kernel, data, by))
         return x
 
     return named(method, name, f"x = {name[:-1]}(x, other), in x's memory.")
+
+
+def is_spread(x: Any) -> bool:
+    """Do several elements lie in one place?"""
+    return 0 in x.cached_data.strides and has_overlap(x.cached_data)
 
 
 def copy_(x: Any, src: Any, non_blocking: bool = False) -> Any:
@@ -141,7 +149,7 @@ def reshaping(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         result = function(x, *args, **options)
         if writing.is_recorded(x):
             writing.check_writable(name, x)
-            writing.rebind.become(x, writing.Replaced(), result)
+            rebind.become(x, writing.Replaced(), result)
         else:
             x.cached_data = result.cached_data
         return x

@@ -105,18 +105,18 @@ def is_contiguous(x: Any, memory_format: object = None) -> bool:
 
 def element_size(x: Any) -> int:
     """The bytes of one element."""
-    return kind(x).itemsize
+    return int(kind(x).itemsize)
 
 
 def data_ptr(x: Any) -> int:
     """The address of the first element."""
     data = x.realize_cached_data()
-    return int(data._handle.ptr()) + data.offset * data.dtype.itemsize
+    return int(data._handle.ptr() + data.offset * data.dtype.itemsize)
 
 
 def is_floating_point(x: Any) -> bool:
     """Has it a floating dtype?"""
-    return kind(x).is_floating
+    return bool(kind(x).is_floating)
 
 
 def is_complex(x: Any) -> bool:
@@ -342,7 +342,7 @@ def reversed_binary(function: Callable[..., Any]) -> Callable[..., Any]:
         if (
             hasattr(other, "__array__")
             and not isinstance(other, EngineTensor)
-            and getattr(other, "ndim", 0)
+            and bool(getattr(other, "ndim", False))
         ):
             other = creation.tensor(other)
         return function(other, x)
@@ -405,12 +405,13 @@ DUNDERS: dict[str, Callable[..., Any]] = {
 METHODS: dict[str, Callable[..., Any]] = {
     **FUNCTIONS,
     **{f.__name__: f for f in (
-        dim, numel, stride, storage_offset, is_contiguous, element_size, data_ptr, is_floating_point,
-        is_complex, is_signed, is_same_size, equal, isclose, allclose, to, type_as, cpu, cuda, new,
+        dim, numel, stride, storage_offset, is_contiguous, element_size, data_ptr,
+        is_floating_point, is_complex, is_signed, is_same_size, equal, isclose, allclose, to, type_as, cpu, cuda, new,
         view_as, reshape_as, expand_as, sum_to_size, softmax, log_softmax, register_hook,
         register_post_accumulate_grad_hook,
     )},
-    "ndimension": dim, "nelement": numel, "type": type_of, "where": lambda x, c, o: indexing.where(c, x, o),
+    "ndimension": dim, "nelement": numel, "type": type_of,
+    "where": lambda x, condition, other: indexing.where(condition, x, other),
     "new_tensor": _new(creation.tensor), "new_zeros": _new(creation.zeros),
     "new_ones": _new(creation.ones), "new_empty": _new(creation.empty),
     "new_full": _new(creation.full), "new_empty_strided": _new(creation.empty_strided),
@@ -451,7 +452,6 @@ def install() -> None:
         setattr(Tensor, name, property(getter))
     for absent in ("values", "indices"):
         setattr(Tensor, absent, property(_absent(absent)))
-    Tensor.__hash__ = lambda self: id(self)  # type: ignore[method-assign, assignment]
 
 
 def _absent(name: str) -> Callable[[Any], Any]:

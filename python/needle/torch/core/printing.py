@@ -63,7 +63,6 @@ class Formatter:
             return
         finite = values[np.isfinite(values) & (values != 0)].astype(np.float64)
         if finite.size == 0:
-            self.width = self.widest(values)
             return
         size = np.abs(finite)
         largest, least = float(size.max()), float(size.min())
@@ -72,7 +71,7 @@ class Formatter:
         self.scientific = limits if self.whole else limits or least < 1e-4
         if Options.sci_mode is not None:
             self.scientific = Options.sci_mode
-        self.width = self.widest(values)
+        self.width = self.widest(finite.astype(values.dtype))
 
     def widest(self, values: Any) -> int:
         return max((len(self.text(v)) for v in values.tolist()), default=1)
@@ -104,7 +103,7 @@ def vector_text(row: Any, indent: int, form: Formatter, summarize: bool) -> str:
     return "[" + (",\n" + " " * (indent + 1)).join(", ".join(line) for line in lines) + "]"
 
 
-def array_text(a: Any, indent: int, form: Formatter, summarize: bool) -> str:
+def array_text(a: Any, indent: int, form: Formatter, summarize: bool) -> Any:
     if a.ndim == 0:
         return form(a.item())
     if a.ndim == 1:

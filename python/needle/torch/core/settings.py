@@ -182,5 +182,5 @@ def set_flush_denormal(mode: bool) -> bool:
 def typename(obj: object) -> str:
     """The name of a type."""
     if isinstance(obj, EngineTensor):
-        return str(obj.type())  # type: ignore[operator]
+        return str(obj.type())
     return f"{type(obj).__module__}.{type(obj).__qualname__}"

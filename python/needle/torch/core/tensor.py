@@ -14,21 +14,19 @@ import numpy as np
 from ... import _native
 from ...autograd import Tensor as EngineTensor, TensorTuple
 from ...autograd.tensor import _own_attributes
+from ...dtype import DType
 from ...ndarray import functions as F
 from ...ndarray.array import NDArray, from_numpy
 from . import dtypes
 from .device import CPU, Size, device
-from .dtypes import DType, dtype, dtype_in_engine, face_dtype
+from .dtypes import dtype, dtype_in_engine, face_dtype
 
 if TYPE_CHECKING:
     from ...types import NumpyArray, Scalar
 
 make_node = _native.make_node
-_shape_in_engine = _native.NodeBase.shape.__get__
-
-
-class TensorMeta(type):
-    """`isinstance(x, torch.Tensor)` of what the engine made, too."""
+_NODE: Any = _native.NodeBase
+_shape_in_engine = _NODE.shape.__get__
 
 
 class Tensor(EngineTensor):
@@ -37,7 +35,7 @@ class Tensor(EngineTensor):
     _keeps_grad = False
 
     def __init__(self, *data: Any, device: object = None, requires_grad: bool = False):
-        """`Tensor(2, 3)`: memory of this shape; `Tensor([1, 2])`: this data, in the default dtype."""
+        """`Tensor(2, 3)` has this shape, `Tensor([1, 2])` this data, in the default dtype."""
         from ..functions.creation import typed
 
         self._init(None, [], typed(dtypes.default_in_engine(), data, device), requires_grad)
@@ -50,7 +48,7 @@ class Tensor(EngineTensor):
         return Size(_shape_in_engine(self))
 
     @property
-    def dtype(self) -> dtype:  # type: ignore[override]
+    def dtype(self) -> dtype:
         """The type of the elements."""
         return face_dtype(dtype_in_engine(self))
 
@@ -101,8 +99,8 @@ class Tensor(EngineTensor):
         return np.asarray(data.__array__(None, False))
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> NumpyArray:
-        array = self.numpy()
-        return array if dtype is None else array.astype(dtype, copy=False)  # type: ignore[call-overload,no-any-return]
+        array: Any = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)  # type: ignore[no-any-return]
 
     def item(self) -> Any:
         """The only element as Python's number."""
@@ -133,7 +131,8 @@ class Tensor(EngineTensor):
     def __iter__(self) -> Iterator[Tensor]:
         if not _shape_in_engine(self):
             raise TypeError("iteration over a 0-d tensor")
-        return iter([self[i] for i in range(len(self))])
+        each: list[Any] = [self[i] for i in range(len(self))]
+        return iter(each)
 
     def __index__(self) -> int:
         if self.cached_data.size != 1 or dtype_in_engine(self).is_floating:
@@ -141,7 +140,8 @@ class Tensor(EngineTensor):
         return int(self.item())
 
     def __contains__(self, value: object) -> bool:
-        return bool((self == value).any().item())
+        same: Any = self == value
+        return bool(same.any().item())
 
     def __hash__(self) -> int:
         return id(self)
@@ -155,7 +155,7 @@ class Tensor(EngineTensor):
     def __complex__(self) -> complex:
         return complex(self.item())
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self) -> str:
         from .printing import tensor_text
 
         return tensor_text(self)
@@ -189,7 +189,7 @@ class Tensor(EngineTensor):
         if self.grad is not None:
             copied.grad = deepcopy(self.grad, memo)
         copied.__dict__.update(deepcopy(_own_attributes(self), memo))
-        return copied  # type: ignore[no-any-return]
+        return copied
 
     def __reduce__(self) -> tuple[object, ...]:
         data = self.realize_cached_data()
@@ -265,7 +265,7 @@ def CPU_HOME() -> Any:
 
 def wrap(data: NDArray | Any, requires_grad: bool = False) -> Tensor:
     """A leaf around data."""
-    return make_node(Tensor, None, [], data, requires_grad)  # type: ignore[no-any-return]
+    return make_node(Tensor, None, [], data, requires_grad)
 
 
 class TensorTupleFace(TensorTuple):
@@ -274,10 +274,6 @@ class TensorTupleFace(TensorTuple):
 
 _native.set_face(0, EngineTensor, Tensor)
 _native.set_face(1, TensorTuple, TensorTupleFace)
-
-
-class _ParameterMeta(type):
-    pass
 
 
 class Parameter(Tensor):
@@ -292,7 +288,7 @@ class Parameter(Tensor):
             )
         self._init(None, [], data.realize_cached_data(), requires_grad)
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self) -> str:
         from .printing import tensor_text
 
         return "Parameter containing:\n" + tensor_text(self)

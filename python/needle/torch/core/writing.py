@@ -14,10 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import _native
-from ...autograd import Tensor as EngineTensor, TensorOp, is_grad_enabled, write_in_place
-from ...autograd import rebind
+from ...autograd import Tensor as EngineTensor, TensorOp, is_grad_enabled, rebind, write_in_place
 from ...autograd.writing import next_stamp, note_write, replace_data
-from ...backend import cpu as CPU
 from ...dtype import DType
 from ...ndarray import functions as F, versions
 from ...ndarray.array import make_view
@@ -194,7 +192,9 @@ def former_of(x: Any) -> Any:
 def users_of(x: Any) -> list[Any]:
     """The values that were computed of x."""
     held = [t for t in gc.get_referrers(x) if isinstance(t, (tuple, list))]
-    owners = [n for t in held for n in gc.get_referrers(t) if isinstance(n, _native.NodeBase)]
+    owners: list[Any] = [
+        n for t in held for n in gc.get_referrers(t) if isinstance(n, _native.NodeBase)
+    ]
     for node in owners:
         rebind.restore_inputs(node)
     return [n for n in {id(n): n for n in owners}.values() if any(s is x for s in n.inputs)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -71,7 +71,10 @@ class Storage:
         self.data, self.key = data, key
 
 
-class Writer(pickle._Pickler):  # type: ignore[name-defined,misc]
+PythonPickler: Any = pickle._Pickler  # whose ways of writing can be replaced
+
+
+class Writer(PythonPickler):  # type: ignore[misc]
     """Writes tensors as PyTorch does; memory goes into other entries of the file."""
 
     def __init__(self, file: IO[bytes], protocol: int, legacy: bool):
@@ -99,7 +102,7 @@ class Writer(pickle._Pickler):  # type: ignore[name-defined,misc]
         if isinstance(obj, Tensor):
             data = obj.realize_cached_data()
             place = (data.offset, tuple(data.shape), tuple(data.strides))
-            fields = (self.storage_of(data), *place, obj.requires_grad, OrderedDict())
+            fields: Any = (self.storage_of(data), *place, obj.requires_grad, OrderedDict())
             return REBUILD_TENSOR, fields
         if isinstance(obj, Size):
             return SIZE, (tuple(obj),)
@@ -115,8 +118,8 @@ class Writer(pickle._Pickler):  # type: ignore[name-defined,misc]
         self.write(pickle.GLOBAL + f"torch\n{str.__str__(obj)}\n".encode())
         self.memoize(obj)
 
-    dispatch = {
-        **pickle._Pickler.dispatch,  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[Any, Any]] = {
+        **PythonPickler.dispatch,
         Named: save_named,
         FaceDtype: save_dtype,
     }
@@ -133,7 +136,12 @@ class StorageKind:
 
 
 def rebuild_tensor(
-    storage: NDArray, offset: int, size: Any, stride: Any, requires_grad: bool = False, *rest: object
+    storage: NDArray,
+    offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool = False,
+    *rest: object,
 ) -> Tensor:
     """A tensor that shows a part of memory."""
     shape, strides = tuple(map(int, size)), tuple(map(int, stride))
@@ -150,7 +158,7 @@ def rebuild_tensor(
 
 def rebuild_parameter(data: Tensor, requires_grad: bool, *rest: object) -> Parameter:
     """A parameter around a tensor's memory."""
-    return make_node(Parameter, None, [], data.cached_data, bool(requires_grad))  # type: ignore[no-any-return]
+    return make_node(Parameter, None, [], data.cached_data, bool(requires_grad))
 
 
 def _numpy_scalar(dtype: Any, raw: bytes) -> Any:

@@ -193,7 +193,9 @@ class _Pending:
     def _read(self, storage: Callable[..., NDArray]) -> Any:
         return Reader(self.file, storage, self.encoding).load()
 
-    def _note(self, kind: StorageKind, key: str, location: str, size: int, *view: object) -> NDArray:
+    def _note(
+        self, kind: StorageKind, key: str, location: str, size: int, *view: object
+    ) -> NDArray:
         self.kinds[key] = kind
         return from_bytes(bytes(size * kind.dtype.itemsize), kind.dtype)
 

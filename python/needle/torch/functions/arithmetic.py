@@ -211,7 +211,7 @@ def pow(input: Any, exponent: Any) -> Any:
     if isinstance(input, EngineTensor) and isinstance(exponent, NUMBERS):
         if is_floating(input) and not isinstance(exponent, bool):
             return A.PowerScalar(plain(exponent))(input)
-        if not isinstance(exponent, float) and exponent < 0:
+        if not isinstance(exponent, float) and int(exponent) < 0:
             raise fail("pow", "Integers to negative integer powers are not allowed.")
     if isinstance(input, NUMBERS) and is_floating(check("pow", exponent)):
         return A.ScalarPower(plain(input))(exponent)

@@ -62,7 +62,7 @@ def in_result_type(*xs: object) -> tuple[Any, ...]:
 
 def is_floating(x: Any) -> bool:
     """Has the tensor a floating dtype?"""
-    return dtype_in_engine(x).is_floating
+    return bool(dtype_in_engine(x).is_floating)
 
 
 def as_floating(x: Any) -> Any:
@@ -103,9 +103,9 @@ def axes_of(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, .
 
 def sizes_of(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """(2, 3), ((2, 3),) -> (2, 3)"""
-    if len(sizes) == 1 and not hasattr(sizes[0], "__index__"):
-        sizes = tuple(sizes[0])
-    elif len(sizes) == 1 and isinstance(sizes[0], EngineTensor) and sizes[0].shape:
+    if (len(sizes) == 1 and not hasattr(sizes[0], "__index__")) or (
+        len(sizes) == 1 and isinstance(sizes[0], EngineTensor) and sizes[0].shape
+    ):
         sizes = tuple(sizes[0])
     return tuple([s if type(s) is int else s.__index__() for s in sizes])
 

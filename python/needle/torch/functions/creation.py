@@ -95,10 +95,6 @@ def full(
     return filled(sizes("full", (size,)), value, kind, device, requires_grad)
 
 
-def _like(input: Any, dtype: object) -> tuple[tuple[int, ...], DType]:
-    return tuple(input.shape), kind_of(dtype, dtype_in_engine(input))
-
-
 def zeros_like(
     input: Tensor, *, dtype: dtype | None = None, layout: object = None, device: object = None,
     requires_grad: bool = False, memory_format: object = None, pin_memory: bool = False,
@@ -121,7 +117,7 @@ def full_like(
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Every element is fill_value, in input's shape and dtype."""
-    shape, kind = _like(input, dtype)
+    kind = kind_of(dtype, dtype_in_engine(input))
     value = plain(fill_value)
     if kind.kind != "f":
         value = bool(value) if kind is bool_ else int(value)
@@ -228,7 +224,7 @@ def asarray(
     """obj as a tensor; in the same memory, if it can be and copy is not True."""
     found = as_tensor(obj, dtype, device)
     found = wrap(F.copy(found.cached_data)) if copy else found
-    return found.requires_grad_() if requires_grad else found  # type: ignore[no-any-return]
+    return found.requires_grad_() if requires_grad else found
 
 
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:
@@ -253,7 +249,9 @@ def frombuffer(
     return tensor(array, requires_grad=requires_grad)
 
 
-def typed(kind: DType, data: tuple[Any, ...], device: object = None) -> NDArray:
+def typed(
+    kind: DType, data: tuple[Any, ...], device: object = None
+) -> NDArray | np.ndarray[Any, Any]:
     """What PyTorch's old constructors make: memory of this shape, or a copy of data."""
     if not data:
         return F.full((0,), 0, kind, place(device))
@@ -309,11 +307,11 @@ def range(start: float = 0, end: float = 0, step: float = 1, **options: Any) -> 
     return wrap(_from_numpy(start + step * np.arange(count), kind, place(None)))
 
 
-def _spaced(start: Any, end: Any, steps: int, kind: DType) -> np.ndarray[Any, Any]:
+def _spaced(start: Any, end: Any, steps: int, kind: DType) -> Any:
     """Numbers from start to end, counted from the nearer end as PyTorch does."""
     if steps < 0:
         raise fail("linspace", "number of steps must be non-negative")
-    wide = np.float64 if kind == "float64" or kind.kind != "f" else np.float32
+    wide: Any = np.float64 if kind == "float64" or kind.kind != "f" else np.float32
     first, last = wide(start), wide(end)
     if steps == 1:
         return np.full(1, first)

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import Tensor as EngineTensor, TensorOp
+from ...autograd import Tensor as EngineTensor, TensorOp, is_grad_enabled, write_in_place
+from ...backend import cpu
 from ...dtype import bool_, int64, uint8
 from ...ndarray import functions as F
+from ...ndarray.index import gather as select
 from ...ops import compare as C
 from ...ops.index import along_axis as L, indexing as I
 from ...ops.reduce import shared
@@ -27,7 +29,7 @@ def _entry(entry: Any) -> Any:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         return entry if entry.shape or kind(entry) is bool_ else int(entry)
     if isinstance(entry, bool):
-        return wrap(F.full((), entry, bool_, writing.CPU()))
+        return wrap(F.full((), entry, bool_, cpu()))
     if isinstance(entry, slice):
         if entry.step is not None and int(entry.step) <= 0:
             raise ValueError("step must be greater than zero")
@@ -82,7 +84,7 @@ def setitem(x: Any, index: Any, value: Any) -> None:
     entries = given if isinstance(given, tuple) else (given,)
     if not isinstance(value, EngineTensor):
         value = _as_value(x, value)
-    if is_plain_number(value) and not (x.requires_grad and writing.is_grad_enabled()):
+    if is_plain_number(value) and not (x.requires_grad and is_grad_enabled()):
         return _fill_at(x, given, value)
     value = operand(value, kind(x))
     has_arrays = any(hasattr(e, "cached_data") or isinstance(e, np.ndarray) for e in entries)
@@ -118,7 +120,7 @@ def _fill_at(x: Any, index: Any, value: Any) -> None:
 def _write(x: Any, index: Any, value: Any) -> None:
     template, arrays = I.split_index(index, x)
     filled = I._filled(template, [i.realize_cached_data() for i in arrays])
-    writing.write_in_place("setitem", x, lambda data: I.select.setitem(data, filled, value))
+    write_in_place("setitem", x, lambda data: select.setitem(data, filled, value))
 
 
 def _write_recorded(x: Any, index: Any, value: Any, has_arrays: bool) -> None:
@@ -420,7 +422,9 @@ def index_reduce(
 ) -> Any:
     """input combined with slices of source at positions of an axis."""
     if input.ndim == 0:
-        found = index_reduce(input.reshape(1), 0, index, source.reshape(-1), reduce, include_self=include_self)
+        found = index_reduce(
+            input.reshape(1), 0, index, source.reshape(-1), reduce, include_self=include_self
+        )
         return found.reshape(())
     axis = axis_of("index_reduce", dim, input.ndim)
     shape = [1] * input.ndim

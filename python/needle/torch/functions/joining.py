@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,8 +112,6 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """All choices of r elements, one in each row."""
-    import itertools
-
     from .creation import tensor
 
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
@@ -184,8 +183,7 @@ def tensor_split(
         cuts = [small * i + min(i, larger) for i in range(1, given)]
     bounds = [0, *cuts, n]
     return tuple(
-        input[(*[slice(None)] * axis, slice(a, max(a, b)))]
-        for a, b in zip(bounds, bounds[1:], strict=False)
+        input[(*[slice(None)] * axis, slice(a, max(a, b)))] for a, b in itertools.pairwise(bounds)
     )
 
 

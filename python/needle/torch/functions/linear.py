@@ -155,9 +155,7 @@ def chain_matmul(*matrices: Any) -> Any:
 def matrix_power(input: Any, n: int) -> Any:
     """A matrix multiplied with itself n times."""
     if n < 0:
-        from ..linalg import inv
-
-        return matrix_power(inv(input), -n)
+        raise NotImplementedError("torch.matrix_power: expected n >= 0; invert the matrix first.")
     result, power = None, input
     if n == 0:
         from .creation import eye

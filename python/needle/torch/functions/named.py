@@ -17,7 +17,7 @@ class _Shown:
 
 
 def _named(name: str, fields: str) -> Any:
-    kind: Any = type(name, (_Shown, namedtuple(name, fields)), {"__slots__": ()})  # type: ignore[misc]
+    kind: Any = type(name, (_Shown, namedtuple(name, fields)), {"__slots__": ()})
     kind.__new__ = staticmethod(lambda cls, *given: _make(cls, given))
     kind.__module__ = "torch.return_types"
     return kind

@@ -12,8 +12,8 @@ from ...dtype import float64
 from ...ops import compare as C
 from ...ops.common import named as under_name
 from ..core.dtypes import dtype_in_engine as kind
-from . import indexing as I, joining as J, pointwise as P, shape as S
-from .common import axis_of, cast, check, fail
+from . import indexing as I, joining as J, shape as S
+from .common import as_floating, axis_of, cast, check, fail
 from .creation import empty_strided, from_numpy, zeros
 from .reduction import vector_norm
 
@@ -37,7 +37,9 @@ def alias(input: Any) -> Any:
     return S.reshape(input, tuple(input.shape))
 
 
-def slice_of(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def slice_of(
+    input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
     """A slice of an axis."""
     axis = axis_of("slice", dim, input.ndim)
     return input[(*[slice(None)] * axis, slice(start, end, step))]
@@ -61,7 +63,11 @@ unsafe_chunk, unsafe_split, unsafe_split_with_sizes = J.chunk, J.split, J.split_
 
 
 def as_strided_scatter(
-    input: Any, src: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+    input: Any,
+    src: Any,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
 ) -> Any:
     """A copy with src at the elements that strides name."""
     result = S.contiguous(input).clone()
@@ -111,8 +117,10 @@ def _slope(x: Any, axis: int, step: Any, edge_order: int) -> Any:
     if hasattr(step, "detach") and step.ndim:
         raise NotImplementedError("torch.gradient: coordinates are not supported; give a number.")
     if edge_order != 1:
-        raise NotImplementedError("torch.gradient: expected edge_order=1; edges of order 2 are missing.")
-    x, n, h = P.as_floating(x), x.shape[axis], float(step)
+        raise NotImplementedError(
+            "torch.gradient: expected edge_order=1; edges of order 2 are missing."
+        )
+    x, n, h = as_floating(x), x.shape[axis], float(step)
     first = (S.narrow(x, axis, 1, 1) - S.narrow(x, axis, 0, 1)) / h
     last = (S.narrow(x, axis, n - 1, 1) - S.narrow(x, axis, n - 2, 1)) / h
     inner = (S.narrow(x, axis, 2, n - 2) - S.narrow(x, axis, 0, n - 2)) / (2 * h)
@@ -201,5 +209,3 @@ def _fraction(a: float, x: float) -> float:
         if abs(c * d - 1) < 1e-16:
             break
     return value
-
-

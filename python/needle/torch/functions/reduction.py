@@ -204,7 +204,7 @@ def _of_all(name: str, op: Any, x: Any) -> Any:
     if x.cached_data.size == 0:
         raise fail(
             name,
-            f"Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            "Expected reduction dim to be specified for input.numel() == 0. Specify the "
             "reduction dim with the 'dim' argument.",
         )
     return op()(x)
@@ -396,13 +396,10 @@ def _quantile(
     if share.ndim > 1:
         raise fail("quantile", "q must be a scalar or 1D tensor")
     ndim, along = x.ndim, -1
-    if dim is None:
-        rows = x.reshape(-1)
-    else:
-        rows = x.movedim(dim, -1) if ndim else x.reshape(1)
+    rows = x.reshape(-1) if dim is None or not ndim else x.movedim(dim, -1)
     ordered = sort(rows, -1)[0]
     count = sum(C.logical_not(C.isnan(rows)), along, True) if ignores_nan else None
-    last = (count - 1) if ignores_nan else rows.shape[-1] - 1
+    last = rows.shape[-1] - 1 if count is None else count - 1
     place = share.reshape(-1, *[1] * rows.ndim) * last
     found = _between(ordered, place, interpolation)
     if not ignores_nan:

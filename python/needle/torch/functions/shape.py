@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...autograd import TensorOp
+from ...dtype import DType
 from ...ndarray import layout
 from ...ndarray.array import make_view
 from ...ops.shape import concat as J, movement as M
 from ...ops.shape.movement import Diagonal, Flip, OnDiagonal, Triangle
-from ..core.dtypes import DType, dtype_in_engine as kind, in_engine
-from .common import axis_of, axes_of, cast, check, fail, sizes_of, takes_out
+from ..core.dtypes import dtype_in_engine as kind, in_engine
+from .common import axes_of, axis_of, cast, check, fail, sizes_of, takes_out
 
 
 def inferred(op: str, sizes: tuple[int, ...], count: int) -> tuple[int, ...]:

@@ -207,7 +207,7 @@ def searchsorted(
 
     ordered = sorted_sequence if sorter is None else sorted_sequence.gather(-1, sorter)
     rows, wanted = ordered.detach().numpy(), as_tensor(input, None).detach().numpy()
-    way = "right" if right or side == "right" else "left"
+    way: Any = "right" if right or side == "right" else "left"
     if rows.ndim == 1:
         found = np.searchsorted(rows, wanted, way)
     else:

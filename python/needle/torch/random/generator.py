@@ -18,7 +18,7 @@ class Generator:
     def __init__(self, device: object = "cpu"):
         from ..core.device import device as place
 
-        self.device = place(device)  # type: ignore[arg-type]
+        self.device = place(device)
         self._kept: float | None = None
         self._set(67280421310721)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtype import DType
+from ...dtype import DType, float32
 from .generator import Generator
 
 Array = Any  # np.ndarray
@@ -15,13 +15,28 @@ F32 = np.float32
 
 
 def uniform(g: Generator, count: int, dtype: DType, low: float = 0.0, high: float = 1.0) -> Array:
-    """Even in [low, high): 24 bits, or 53 for float64."""
+    """Even in [low, high): 24 bits, or 53 for float64. What rounding to half types makes `high`
+    becomes `low`."""
     if dtype == "float64":
-        return unit(g, count) * (high - low) + low
+        x = unit(g, count)
+        return x if (low, high) == (0.0, 1.0) else fma_double(x, high - low, low)
     x = (g.words(count) & np.uint32(0xFFFFFF)).astype(F32) * F32(2.0**-24)
-    if (low, high) == (0.0, 1.0):
+    if (low, high) != (0.0, 1.0):
+        x = fma(x, F32(high) - F32(low), F32(low))
+    if dtype == "float32":
         return x
-    return x * (F32(high) - F32(low)) + F32(low)
+    x = rounded(x, dtype)
+    return np.where(x == rounded(np.asarray(high, F32), dtype), F32(low), x)
+
+
+def rounded(x: Array, dtype: DType) -> Array:
+    """float32 numbers rounded to a half type."""
+    x = np.asarray(x, F32)
+    if dtype == "float16":
+        return x.astype(np.float16).astype(F32)
+    bits = x.view(np.uint32)
+    even = (bits >> np.uint32(16)) & np.uint32(1)
+    return ((bits + np.uint32(0x7FFF) + even) & np.uint32(0xFFFF0000)).view(F32)
 
 
 def unit(g: Generator, count: int) -> Array:
@@ -35,14 +50,15 @@ def unit(g: Generator, count: int) -> Array:
 def normal(g: Generator, count: int, dtype: DType, mean: float, std: float) -> Array:
     """Normal numbers: from 16 on in blocks of 16, below one by one."""
     if count < 16:
-        return few_normals(g, count) * std + mean
-    made = uniform(g, count, dtype)
-    wide = dtype == "float64"
+        return fma_double(few_normals(g, count), std, mean)
     whole = count - count % 16
+    is_half = dtype not in ("float32", "float64")
+    dtype = float32 if is_half else dtype
+    made = uniform(g, whole if is_half else count, dtype)
     result = np.empty(count, made.dtype)
-    result[:whole] = in_blocks(made[:whole], wide, mean, std)
+    result[:whole] = in_blocks(made[:whole], dtype, mean, std)
     if count % 16:
-        result[-16:] = in_blocks(uniform(g, 16, dtype), wide, mean, std)
+        result[-16:] = in_blocks(uniform(g, 16, dtype), dtype, mean, std)
     return result
 
 
@@ -60,14 +76,14 @@ def few_normals(g: Generator, count: int) -> Array:
     return result
 
 
-def in_blocks(made: Array, wide: bool, mean: float, std: float) -> Array:
+def in_blocks(made: Array, dtype: DType, mean: float, std: float) -> Array:
     """Box and Muller's transform: 8 radii and 8 angles give 16 numbers."""
     pairs = made.reshape(-1, 2, 8)
     u1, u2 = 1 - pairs[:, 0], pairs[:, 1]
-    if wide:
+    if dtype == "float64":
         radius, angle = np.sqrt(-2 * np.log(u1)), 2 * np.pi * u2
-        both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1)
-        return (both * std + mean).reshape(-1)
+        both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).reshape(-1)
+        return both if (mean, std) == (0.0, 1.0) else fma_double(both, std, mean)
     radius = np.sqrt(F32(-2) * log_float(u1))
     sine, cosine = sine_and_cosine(F32(2 * np.pi) * u2)
     both = np.stack([radius * cosine, radius * sine], 1).reshape(-1)
@@ -80,6 +96,18 @@ def in_blocks(made: Array, wide: bool, mean: float, std: float) -> Array:
 def fma(a: Array, b: Array, c: Array) -> Array:
     """a b + c, rounded once."""
     return (np.multiply(a, b, dtype=np.float64) + c).astype(F32)
+
+
+def fma_double(a: Array, b: float, c: float) -> Array:
+    """a b + c in float64, rounded once: product and sum with their errors (Dekker, 1971)."""
+    split = 2.0**27 + 1
+    a_high, b_high = a * split - (a * split - a), b * split - (b * split - b)
+    a_low, b_low = a - a_high, b - b_high
+    product = a * b
+    lost = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    total = product + c
+    part = total - product
+    return total + (((product - (total - part)) + (c - part)) + lost)
 
 
 LOG = (
@@ -190,4 +218,4 @@ def geometric(g: Generator, count: int, p: float) -> Array:
 
 def log_normal(g: Generator, count: int, mean: float, std: float) -> Array:
     """e to the power of normal numbers."""
-    return np.exp(few_normals(g, count) * std + mean)
+    return np.exp(fma_double(few_normals(g, count), std, mean))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...autograd import Tensor as EngineTensor
+from ...autograd import Tensor as EngineTensor, write_in_place
 from ...backend import cpu
 from ...dtype import DType, int64
 from ...ndarray import functions as F
@@ -206,7 +206,7 @@ def _filled(name: str, x: Any, values: Any) -> Any:
     array = made(values, tuple(x.shape), kind(x))
     if writing.is_recorded(x):
         return writing.assign(name, x, wrap(array))
-    writing.write_in_place(name, x, lambda data: F.assign(data, array))
+    write_in_place(name, x, lambda data: F.assign(data, array))
     return x
 
 
@@ -301,7 +301,7 @@ def random_(
         return _filled("random_", x, numbers.all_integers(g, _size(x), kind(x)))
     if high is None:
         low, high = 0, low
-    return _filled("random_", x, numbers.integers(g, _size(x), low or 0, high))  # type: ignore[arg-type]
+    return _filled("random_", x, numbers.integers(g, _size(x), low or 0, high))
 
 
 METHODS = {f.__name__: f for f in (

@@ -33,8 +33,8 @@ are:
     needle torch-check train.py                   # what it uses that is missing, before it runs
 
 In a notebook, call `needle.torch.install()` first; or write `import needle.torch as torch`, which
-patches nothing. A `needle.torch.Tensor` is a `needle.Tensor`: results of operators have the class of
-their inputs, and values of both are of one graph, in one memory.
+patches nothing. A `needle.torch.Tensor` is a `needle.Tensor`: results of operators have the class
+of their inputs, and values of both are of one graph, in one memory.
 
 The same seed gives the same numbers as PyTorch on the CPU, for `rand`, `randn`, `randint`,
 `randperm`, `uniform_`, `normal_`, `bernoulli_`, `exponential_`, `multinomial`. `torch.save` and
@@ -42,9 +42,9 @@ The same seed gives the same numbers as PyTorch on the CPU, for `rand`, `randn`,
 containers and numbers are refused, because loading them would run code of the file.
 
 `torch.compile`, `torch.jit.script` and `torch.jit.trace` give the function itself: it runs eagerly.
-There are no complex numbers, no sparse tensors and no GPU yet. A change in place of a tensor that an
-earlier operator needs is an error in PyTorch; where gradients are recorded, here the gradient is that
-of the former values.
+There are no complex numbers, no sparse tensors and no GPU yet. A change in place of a tensor that
+an earlier operator needs is an error in PyTorch; where gradients are recorded, here the gradient is
+that of the former values.
 
 Below, a name that is "same" exists here and means what it means in PyTorch; one that is "missing"
 raises an AttributeError. This page is written by `tools/torch_names.py`.

@@ -208,8 +208,7 @@ PyObject* apply(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
         found.tracked && grad_enabled && is_true(checked(PyObject_GetAttr(op, name)).ptr());
     const bool kept = tracked || (found.has_face && grad_enabled && active_tracer() == nullptr &&
                                   is_view(data, inputs.ptr()));
-    nb::object node =
-        nb::steal(allocate(found.has_face ? face_of(arguments[0]) : arguments[0]));
+    nb::object node = nb::steal(allocate(found.has_face ? face_of(arguments[0]) : arguments[0]));
     const nb::object none = kept ? nb::object() : checked(PyList_New(0));
     PyObject* const fields[] = {kept ? op : Py_None, kept ? arguments[2] : none.ptr(), data.ptr(),
                                 tracked ? Py_True : Py_False};
@@ -320,13 +319,13 @@ PyTypeObject* make_node_type(nb::handle base) {
       {"_stamp", T_LONGLONG, offsetof(NodeFields, stamp), 0, nullptr},
       {"_replaced", T_LONGLONG, offsetof(NodeFields, replaced), 0, nullptr},
       {}};
-  static PyGetSetDef facts[] = {{"shape", get_shape, nullptr, nullptr, nullptr},
-                                {"dtype", get_dtype, nullptr, nullptr, nullptr},
-                                {"cached_data", get_field, set_field, nullptr, &data_field},
-                                {"grad", get_field, set_field, nullptr, &grad_field},
-                                {"requires_grad", get_requires_grad, set_requires_grad, nullptr,
-                                 nullptr},
-                                {}};
+  static PyGetSetDef facts[] = {
+      {"shape", get_shape, nullptr, nullptr, nullptr},
+      {"dtype", get_dtype, nullptr, nullptr, nullptr},
+      {"cached_data", get_field, set_field, nullptr, &data_field},
+      {"grad", get_field, set_field, nullptr, &grad_field},
+      {"requires_grad", get_requires_grad, set_requires_grad, nullptr, nullptr},
+      {}};
   static PyMethodDef methods[] = {fast_method("_init", init_node), {}};
   static PyType_Slot slots[] = {
       {Py_tp_doc, const_cast<char*>("The fields of a value in the graph.")},

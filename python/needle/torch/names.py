@@ -88,6 +88,14 @@ TABLE: dict[str, str] = {
         "matmul mm bmm mv dot vdot inner outer ger addmm addmv addr baddbmm addbmm chain_matmul "
         "matrix_power trace einsum tensordot kron cross cdist cov corrcoef cosine_similarity"
     ),
+    "functions.inplace": (
+        "abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ "
+        "asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ "
+        "detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ "
+        "ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ "
+        "relu_ round_ rsqrt_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ threshold_ trunc_ "
+        "xlogy_ zero_ detach"
+    ),
     "functions.others": (
         "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy "
         "permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy "

@@ -8,6 +8,7 @@ from typing import Any
 from ...autograd import Tensor as EngineTensor
 from ...dtype import DType
 from ...ndarray.layout import Size as EngineSize
+from ...ops import arithmetic as engine
 from ..functions import (
     arithmetic,
     creation,
@@ -350,10 +351,15 @@ def reversed_binary(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def dunder(function: Callable[..., Any]) -> Callable[..., Any]:
-    """function(self, other); arrays of NumPy's are tensors."""
+def dunder(function: Callable[..., Any], op: Any = None) -> Callable[..., Any]:
+    """function(self, other); arrays of NumPy's are tensors. op, if there is one, is the operator of
+    two tensors of one floating dtype."""
 
     def method(x: Any, other: Any) -> Any:
+        if op is not None and isinstance(other, EngineTensor):
+            dtype = kind(x)
+            if dtype is kind(other) and dtype.kind == "f":
+                return op()(x, other)
         if isinstance(other, (EngineTensor, float, int)):
             return function(x, other)
         if hasattr(other, "__array__"):
@@ -386,12 +392,13 @@ def ne_or_not(x: Any, other: Any) -> Any:
 A = arithmetic
 DUNDERS: dict[str, Callable[..., Any]] = {
     **{f"__{name}__": dunder(f) for name, f in (
-        ("add", A.add), ("sub", A.sub), ("mul", A.mul), ("truediv", A.true_divide), ("pow", A.pow),
-        ("floordiv", A.floor_divide), ("mod", A.remainder), ("and", A.bitwise_and),
+        ("pow", A.pow), ("floordiv", A.floor_divide), ("mod", A.remainder), ("and", A.bitwise_and),
         ("or", A.bitwise_or), ("xor", A.bitwise_xor), ("lshift", A.bitwise_left_shift),
         ("rshift", A.bitwise_right_shift), ("lt", A.lt), ("le", A.le), ("gt", A.gt), ("ge", A.ge),
         ("matmul", linear.matmul),
     )},
+    "__add__": dunder(A.add, engine.EWiseAdd), "__sub__": dunder(A.sub, A.Subtract),
+    "__mul__": dunder(A.mul, engine.EWiseMul), "__truediv__": dunder(A.true_divide, engine.EWiseDiv),
     **{f"__r{name}__": reversed_binary(f) for name, f in (
         ("add", A.add), ("sub", A.sub), ("mul", A.mul), ("truediv", A.true_divide), ("pow", A.pow),
         ("floordiv", A.floor_divide), ("mod", A.remainder), ("and", A.bitwise_and),
@@ -406,7 +413,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     **FUNCTIONS,
     **{f.__name__: f for f in (
         dim, numel, stride, storage_offset, is_contiguous, element_size, data_ptr,
-        is_floating_point, is_complex, is_signed, is_same_size, equal, isclose, allclose, to, type_as, cpu, cuda, new,
+        is_floating_point, is_complex, is_signed, is_same_size, equal, isclose, allclose, to,
+        type_as, cpu, cuda, new,
         view_as, reshape_as, expand_as, sum_to_size, softmax, log_softmax, register_hook,
         register_post_accumulate_grad_hook,
     )},

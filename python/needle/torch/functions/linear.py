@@ -13,7 +13,7 @@ from ...ops.shape.movement import Diagonal
 from ..core.dtypes import dtype_in_engine as kind
 from . import shape as S
 from .arithmetic import add, mul
-from .common import as_floating, axis_of, cast, check, fail, is_floating, takes_out
+from .common import as_floating, axis_of, cast, check, fail, give, is_floating, takes_out
 
 
 def _same_type(op: str, a: Any, b: Any) -> None:
@@ -42,10 +42,10 @@ def _shown(x: Any) -> str:
     return "x".join(map(str, x.shape))
 
 
-@takes_out
-def matmul(input: Any, other: Any) -> Any:
+def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """The matrix product, batched and broadcast over leading axes."""
-    return _product("matmul", input, other)
+    result = _product("matmul", input, other)
+    return result if out is None else give("matmul", out, result)
 
 
 @takes_out

@@ -14,7 +14,7 @@ from ...ops.network import softmax as S
 from ..core.dtypes import dtype_in_engine as kind, in_engine
 from . import named
 from .arithmetic import maximum, minimum
-from .common import as_floating, axes_of, axis_of, cast, check, fail, is_floating, takes_out
+from .common import as_floating, axes_of, axis_of, cast, check, fail, give, is_floating, takes_out
 from .indexing import Picked
 
 Dims = int | Sequence[int] | None
@@ -41,14 +41,22 @@ def _summed(x: Any, dtype: Any) -> Any:
     return x if dtype is None else cast(x, in_engine(dtype))
 
 
-@takes_out
 def sum(
-    input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, **named: Any
+    input: Any,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    **named: Any,
 ) -> Any:
     """The sum over axes; of integers in int64."""
-    dim, keepdim = spelled(dim, keepdim, named)
+    if named:
+        dim, keepdim = spelled(dim, keepdim, named)
     x = _summed(check("sum", input), dtype)
-    return _as(R.Summation(_axes("sum", x, dim), keepdim)(x), dtype)
+    axes = None if dim is None else _axes("sum", x, dim)
+    result = _as(R.Summation(axes, keepdim)(x), dtype)
+    return result if out is None else give("sum", out, result)
 
 
 def _as(x: Any, dtype: Any) -> Any:
@@ -62,12 +70,18 @@ def nansum(input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = 
     return sum(C.where(C.isnan(x), 0.0, x) if is_floating(x) else x, dim, keepdim, dtype=dtype)
 
 
-@takes_out
 def mean(
-    input: Any, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, **named: Any
+    input: Any,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    **named: Any,
 ) -> Any:
     """The average over axes."""
-    dim, keepdim = spelled(dim, keepdim, named)
+    if named:
+        dim, keepdim = spelled(dim, keepdim, named)
     x = _summed(check("mean", input), dtype)
     if not is_floating(x):
         raise fail(
@@ -75,7 +89,8 @@ def mean(
             "could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {kind(x)}",
         )
-    return R.Mean(_axes("mean", x, dim), keepdim)(x)
+    result = R.Mean(None if dim is None else _axes("mean", x, dim), keepdim)(x)
+    return result if out is None else give("mean", out, result)
 
 
 @takes_out

@@ -39,10 +39,10 @@ def imported(tree: ast.AST) -> dict[str, str]:
                 if alias.name.split(".")[0] == "torch":
                     own = alias.asname or "torch"
                     found[own] = alias.name if alias.asname else "torch"
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            if node.module.split(".")[0] == "torch":
-                for alias in node.names:
-                    found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            module = node.module or ""
+            if module.split(".")[0] == "torch":
+                found |= {a.asname or a.name: f"{module}.{a.name}" for a in node.names}
     return found
 
 

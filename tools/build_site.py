@@ -25,6 +25,7 @@ PAGES = [
     "docs/training.md",
     "docs/distributed.md",
     "docs/coming-from-pytorch.md",
+    "docs/torch.md",
     "docs/numerics.md",
     "docs/custom-op.md",
     "docs/env.md",

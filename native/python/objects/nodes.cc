@@ -269,7 +269,7 @@ int set_field(PyObject* self, PyObject* value, void* closure) {
   return 0;
 }
 
-// node.requires_grad: of what was not tracked, setting it makes a leaf.
+// node.requires_grad: of what has data and was not tracked, setting it makes a leaf.
 PyObject* get_requires_grad(PyObject* self, void*) {
   PyObject* const value = reinterpret_cast<NodeFields*>(self)->requires_grad;
   if (value == nullptr) PyErr_SetString(PyExc_AttributeError, "requires_grad");
@@ -282,7 +282,8 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
     PyErr_SetString(PyExc_AttributeError, "requires_grad");
     return -1;
   }
-  if (value == Py_True && node->requires_grad == Py_False && node->op != Py_None) {
+  const bool has_data = node->cached_data != nullptr && node->cached_data != Py_None;
+  if (has_data && value == Py_True && node->requires_grad == Py_False && node->op != Py_None) {
     PyObject* const none = PyList_New(0);
     if (none == nullptr) return -1;
     Py_XSETREF(node->op, Py_NewRef(Py_None));

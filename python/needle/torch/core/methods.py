@@ -398,7 +398,8 @@ DUNDERS: dict[str, Callable[..., Any]] = {
         ("matmul", linear.matmul),
     )},
     "__add__": dunder(A.add, engine.EWiseAdd), "__sub__": dunder(A.sub, A.Subtract),
-    "__mul__": dunder(A.mul, engine.EWiseMul), "__truediv__": dunder(A.true_divide, engine.EWiseDiv),
+    "__mul__": dunder(A.mul, engine.EWiseMul),
+    "__truediv__": dunder(A.true_divide, engine.EWiseDiv),
     **{f"__r{name}__": reversed_binary(f) for name, f in (
         ("add", A.add), ("sub", A.sub), ("mul", A.mul), ("truediv", A.true_divide), ("pow", A.pow),
         ("floordiv", A.floor_divide), ("mod", A.remainder), ("and", A.bitwise_and),

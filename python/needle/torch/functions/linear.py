@@ -44,7 +44,13 @@ def _shown(x: Any) -> str:
 
 def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """The matrix product, batched and broadcast over leading axes."""
-    result = _product("matmul", input, other)
+    if kind(check("matmul", input)) is kind(check("matmul", other)) and is_floating(input):
+        try:
+            result = MatMul()(input, other)
+        except ValueError as error:  # of shapes
+            raise RuntimeError(str(error)) from None
+    else:
+        result = _product("matmul", input, other)
     return result if out is None else give("matmul", out, result)
 
 

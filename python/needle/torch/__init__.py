@@ -8,6 +8,7 @@ Stands on: data, transforms, optim, nn, compiler, io, init, compat.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from .core.methods import install as _install_methods
 from .names import MODULES as _MODULES, places as _places
@@ -16,7 +17,7 @@ _PLACES = _places()
 _install_methods()
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name in _PLACES:
         module, own = _PLACES[name]
         found = getattr(import_module(f"{__name__}.{module}"), own)

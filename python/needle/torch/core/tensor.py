@@ -293,6 +293,8 @@ class Parameter(Tensor):
 
         return "Parameter containing:\n" + tensor_text(self)
 
+    __str__ = __repr__
+
 
 def number_or_none(x: object) -> Scalar | None:
     """x as a number of Python's; None for what is none."""

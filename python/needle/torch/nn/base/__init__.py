@@ -1,0 +1,1 @@
+"""What every layer is: modules, their tree, state and hooks."""

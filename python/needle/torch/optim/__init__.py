@@ -1,1 +1,16 @@
-"""`torch.optim`."""
+"""`torch.optim`"""
+
+from typing import TYPE_CHECKING
+
+from ...system.later import names_of as _names_of
+
+if TYPE_CHECKING:
+    from . import lr_scheduler as lr_scheduler, swa_utils as swa_utils
+    from .adam import *
+    from .averages import *
+    from .factored import *
+    from .lbfgs import *
+    from .optimizer import *
+    from .sgd import *
+else:
+    __getattr__, __dir__ = _names_of(__name__)

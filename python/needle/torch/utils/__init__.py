@@ -1,1 +1,10 @@
-"""`torch.utils`."""
+"""`torch.utils`"""
+
+from typing import TYPE_CHECKING
+
+from ...system.later import names_of as _names_of
+
+if TYPE_CHECKING:
+    from . import checkpoint as checkpoint, data as data
+else:
+    __getattr__, __dir__ = _names_of(__name__)

@@ -94,7 +94,9 @@ def tensors(value: Any) -> Iterator[Any]:
 
 def as_numpy(x: Any) -> Any:
     x = x.detach()
-    return np.asarray((x.float() if "bfloat16" in str(x.dtype) else x).resolve_conj().numpy(force=True))
+    return np.asarray(
+        (x.float() if "bfloat16" in str(x.dtype) else x).resolve_conj().numpy(force=True)
+    )
 
 
 # Operators whose elements are not set.

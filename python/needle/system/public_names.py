@@ -278,6 +278,186 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
         "needle.optim.rmsprop": "RMSprop",
         "needle.optim.sgd": "SGD",
     },
+    "needle.torch.distributions": {
+        "needle.torch.distributions.constraints": "constraints=",
+        "needle.torch.distributions.kl": "kl= kl_divergence register_kl",
+        "needle.torch.distributions.transforms": (
+            "transforms= AffineTransform ComposeTransform ExpTransform PowerTransform "
+            "SigmoidTransform SoftplusTransform TanhTransform Transform identity_transform"
+        ),
+        "needle.torch.distributions.composed": (
+            "Independent MixtureSameFamily TransformedDistribution"
+        ),
+        "needle.torch.distributions.continuous": (
+            "Cauchy Exponential Gumbel HalfNormal Laplace LogNormal Normal Uniform"
+        ),
+        "needle.torch.distributions.discrete": (
+            "Bernoulli Binomial Categorical Geometric OneHotCategorical "
+            "OneHotCategoricalStraightThrough Poisson"
+        ),
+        "needle.torch.distributions.distribution": "Distribution ExponentialFamily",
+        "needle.torch.distributions.gamma": "Beta Chi2 Dirichlet Gamma",
+        "needle.torch.distributions.multivariate_normal": "MultivariateNormal",
+    },
+    "needle.torch.nn": {
+        "needle.torch.nn.attention": "attention=",
+        "needle.torch.nn.functional": "functional=",
+        "needle.torch.nn.init": "init=",
+        "needle.torch.nn.modules": "modules= *",
+        "needle.torch.nn.parallel": "parallel= DataParallel",
+        "needle.torch.nn.parameter": (
+            "parameter= Buffer Parameter UninitializedBuffer UninitializedParameter"
+        ),
+        "needle.torch.nn.utils": "utils=",
+        "needle.torch.nn.base.module": "Module",
+    },
+    "needle.torch.nn.functional": {
+        "needle.torch.nn.functional.activation": (
+            "celu celu_ elu elu_ gelu glu gumbel_softmax hardshrink hardsigmoid hardswish "
+            "hardtanh hardtanh_ leaky_relu leaky_relu_ log_softmax logsigmoid mish prelu relu "
+            "relu6 relu_ rrelu rrelu_ selu selu_ sigmoid silu softmax softmin softplus softshrink "
+            "softsign tanh tanhshrink threshold threshold_"
+        ),
+        "needle.torch.nn.functional.attention": (
+            "multi_head_attention_forward scaled_dot_product_attention"
+        ),
+        "needle.torch.nn.functional.conv": (
+            "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d "
+            "fold unfold"
+        ),
+        "needle.torch.nn.functional.dropping": (
+            "alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout"
+        ),
+        "needle.torch.nn.functional.grid": "affine_grid grid_sample",
+        "needle.torch.nn.functional.linear": (
+            "bilinear cosine_similarity embedding embedding_bag linear normalize one_hot "
+            "pairwise_distance pdist"
+        ),
+        "needle.torch.nn.functional.loss": (
+            "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy ctc_loss "
+            "gaussian_nll_loss huber_loss kl_div l1_loss mse_loss nll_loss poisson_nll_loss "
+            "smooth_l1_loss"
+        ),
+        "needle.torch.nn.functional.loss_margin": (
+            "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss "
+            "multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss "
+            "triplet_margin_loss triplet_margin_with_distance_loss"
+        ),
+        "needle.torch.nn.functional.norm": (
+            "batch_norm group_norm instance_norm layer_norm local_response_norm rms_norm"
+        ),
+        "needle.torch.nn.functional.pool": (
+            "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d "
+            "adaptive_max_pool2d adaptive_max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool1d "
+            "lp_pool2d lp_pool3d max_pool1d max_pool2d max_pool3d max_unpool1d max_unpool2d "
+            "max_unpool3d"
+        ),
+        "needle.torch.nn.functional.shape": (
+            "channel_shuffle interpolate native_channel_shuffle pad pixel_shuffle pixel_unshuffle "
+            "upsample upsample_bilinear upsample_nearest"
+        ),
+    },
+    "needle.torch.nn.modules": {
+        "needle.torch.nn.base.module": "Module",
+        "needle.torch.nn.modules.activation": (
+            "CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid "
+            "LogSoftmax Mish PReLU RReLU ReLU ReLU6 SELU Sigmoid SiLU Softmax Softmax2d Softmin "
+            "Softplus Softshrink Softsign Tanh Tanhshrink Threshold"
+        ),
+        "needle.torch.nn.modules.batchnorm": (
+            "BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d "
+            "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyInstanceNorm1d "
+            "LazyInstanceNorm2d LazyInstanceNorm3d SyncBatchNorm"
+        ),
+        "needle.torch.nn.modules.container": (
+            "Container ModuleDict ModuleList ParameterDict ParameterList Sequential"
+        ),
+        "needle.torch.nn.modules.conv": (
+            "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d "
+            "LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d"
+        ),
+        "needle.torch.nn.modules.dropout": (
+            "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout"
+        ),
+        "needle.torch.nn.modules.linear": (
+            "Bilinear Identity LazyLinear Linear NonDynamicallyQuantizableLinear"
+        ),
+        "needle.torch.nn.modules.loss": (
+            "BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss "
+            "GaussianNLLLoss HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss "
+            "MarginRankingLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss "
+            "NLLLoss NLLLoss2d PoissonNLLLoss SmoothL1Loss SoftMarginLoss TripletMarginLoss "
+            "TripletMarginWithDistanceLoss"
+        ),
+        "needle.torch.nn.modules.normalization": (
+            "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm"
+        ),
+        "needle.torch.nn.modules.padding": (
+            "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d "
+            "ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d "
+            "ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d"
+        ),
+        "needle.torch.nn.modules.pooling": (
+            "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d "
+            "AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d "
+            "LPPool3d MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d"
+        ),
+        "needle.torch.nn.modules.rnn": "GRU GRUCell LSTM LSTMCell RNN RNNBase RNNCell RNNCellBase",
+        "needle.torch.nn.modules.shapes": (
+            "ChannelShuffle CosineSimilarity Flatten Fold PairwiseDistance PixelShuffle "
+            "PixelUnshuffle Unflatten Unfold Upsample UpsamplingBilinear2d UpsamplingNearest2d"
+        ),
+        "needle.torch.nn.modules.sparse": "Embedding EmbeddingBag",
+        "needle.torch.nn.modules.transformer": (
+            "MultiheadAttention Transformer TransformerDecoder TransformerDecoderLayer "
+            "TransformerEncoder TransformerEncoderLayer"
+        ),
+    },
+    "needle.torch.nn.utils": {
+        "needle.torch.nn.utils.clip_grad": (
+            "clip_grad= clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ "
+            "get_total_norm"
+        ),
+        "needle.torch.nn.utils.parametrizations": "parametrizations=",
+        "needle.torch.nn.utils.parametrize": "parametrize=",
+        "needle.torch.nn.utils.rnn": "rnn=",
+        "needle.torch.nn.utils.stateless": "stateless= skip_init",
+        "needle.torch.nn.utils.former": (
+            "remove_spectral_norm remove_weight_norm spectral_norm weight_norm"
+        ),
+        "needle.torch.nn.utils.fusion": (
+            "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights"
+        ),
+        "needle.torch.nn.utils.vectors": "parameters_to_vector vector_to_parameters",
+    },
+    "needle.torch.optim": {
+        "needle.torch.optim.lr_scheduler": "lr_scheduler=",
+        "needle.torch.optim.swa_utils": "swa_utils=",
+        "needle.torch.optim.adam": "Adam AdamW Adamax NAdam RAdam",
+        "needle.torch.optim.averages": "Adadelta Adagrad RMSprop",
+        "needle.torch.optim.factored": "Adafactor Muon SparseAdam",
+        "needle.torch.optim.lbfgs": "LBFGS",
+        "needle.torch.optim.optimizer": "Optimizer",
+        "needle.torch.optim.sgd": "ASGD SGD Rprop",
+    },
+    "needle.torch.utils": {
+        "needle.torch.utils.checkpoint": "checkpoint=",
+        "needle.torch.utils.data": "data=",
+    },
+    "needle.torch.utils.data": {
+        "needle.torch.utils.data.dataloader": "dataloader= DataLoader",
+        "needle.torch.utils.data.dataset": (
+            "dataset= ChainDataset ConcatDataset Dataset IterableDataset StackDataset Subset "
+            "TensorDataset random_split"
+        ),
+        "needle.torch.utils.data.distributed": "distributed= DistributedSampler",
+        "needle.torch.utils.data.sampler": (
+            "sampler= BatchSampler RandomSampler Sampler SequentialSampler SubsetRandomSampler "
+            "WeightedRandomSampler"
+        ),
+        "needle.torch.utils.data.collate": "default_collate default_convert",
+        "needle.torch.utils.data.worker": "get_worker_info",
+    },
     "needle.transforms": {
         "needle.transforms.functions": "vjp value_and_grad grad jvp jacobian hessian",
     },

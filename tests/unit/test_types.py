@@ -15,7 +15,7 @@ import needle as ndl
 PACKAGE = Path(ndl.__file__).parent
 CAP = 0.10  # of all signatures
 FACE = "torch"  # PyTorch's functions take numbers, tensors of both faces, lists and arrays alike
-FACE_CAP = 0.75
+FACE_CAP = 0.60
 
 
 def says_any(function: ast.FunctionDef) -> bool:

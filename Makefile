@@ -102,7 +102,7 @@ tsan: .venv-tsan/installed .venv-tsan/with-test ## the thread pool's tests under
 	$(call preload,tsan) TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 NEEDLE_NUM_THREADS=4 \
 	  setarch -R .venv-tsan/bin/python -m pytest -q -p no:cacheprovider $(THREAD_TESTS)
 
-cuda: $(VENV)/tested $(VENV)/with-test ## tests of cuda() on the simulator, which stands for the driver
+cuda: $(VENV)/tested $(VENV)/with-test $(VENV)/with-cuda ## tests of cuda() on the simulator, which stands for the driver
 	NEEDLE_CUDA=sim $(PYTEST) tests/cuda
 	NEEDLE_CUDA=sim $(PYTEST) -k "cuda()" tests/parity
 

@@ -1,12 +1,15 @@
 // needle._native.Sequence: recording kernel calls and running them as one.
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <memory>
+#include <tuple>
 
 #include "bindings.h"
 #include "core/sequence.h"
 #include "cuda/graph.h"
 #include "cuda/launch.h"
+#include "cuda/transfer.h"
 
 namespace needle {
 namespace {
@@ -183,34 +186,101 @@ Where where_of(nb::handle outs, nb::handle ins) {
   return Where::host;
 }
 
-// The body's sequence, once per step; a part of another sequence like any kernel.
+// A value that a `while` carries from step to step: where it is before the first step, and the two
+// that alternate.
+struct Ring {
+  int64_t first;
+  int64_t view;
+  int64_t bytes;  // of one
+};
+
+std::vector<Ring> read_rings(nb::handle rings, const std::vector<Operand>& operands) {
+  std::vector<Ring> found;
+  for (const nb::handle ring : nb::cast<nb::tuple>(rings)) {
+    const nb::tuple fields = nb::cast<nb::tuple>(ring);
+    if (fields.size() != 3) raise_value(kLoop, "expected 3 fields in a ring");
+    int64_t values[3];
+    for (size_t k = 0; k < 3; ++k) values[k] = read_int(fields[k], kLoop, "a ring");
+    const auto holds = [&](int64_t number, int64_t bytes) {
+      if (number < 0 || number >= static_cast<int64_t>(operands.size())) return false;
+      const View& view = operands[static_cast<size_t>(number)].view;
+      return is_compact(view) && bytes <= bytes_of(view);
+    };
+    const auto [first, view, bytes] = std::tuple{values[0], values[1], values[2]};
+    const bool fits = bytes >= 0 && bytes <= INT64_MAX / 2 && (bytes > 0 || !found.empty());
+    if (!fits || !holds(first, bytes) || !holds(view, 2 * bytes)) {
+      raise_value(kLoop, "a ring has no memory for two");
+    }
+    found.push_back({first, view, bytes});
+  }
+  return found;
+}
+
+// Where a carried value is before a step.
+char* place_before(const Ring& ring, int64_t step, Views v) {
+  return step == 0 ? v[ring.first]->data : v[ring.view]->data + (step + 1) % 2 * ring.bytes;
+}
+
+// Is this bool false? On a device, this waits for it.
+bool is_false(const char* flag, Where where) {
+  char value = 0;
+  if (where == Where::host) return *flag == 0;
+  cuda::copy_to_host(&value, reinterpret_cast<cuda::Address>(flag), 1);
+  return value == 0;
+}
+
+void copy_bytes(char* out, const char* in, int64_t count, Where where) {
+  const auto bytes = static_cast<size_t>(count);
+  if (out == in || bytes == 0) return;
+  if (where == Where::host) {
+    std::memcpy(out, in, bytes);
+    return;
+  }
+  std::vector<char> between(bytes);
+  cuda::copy_to_host(between.data(), reinterpret_cast<cuda::Address>(in), bytes);
+  cuda::copy_to_device(reinterpret_cast<cuda::Address>(out), between.data(), bytes);
+}
+
+// The body's sequence, once per step; a part of another sequence like any kernel. With rings it is
+// a `while`: it ends before a step that finds its first one false. Then the values are copied to
+// where the last of all steps would have left them.
 void run_loop(const SequenceObject& body, nb::handle steps, bool reverse, nb::handle places,
-              nb::handle outs, nb::handle ins) {
+              nb::handle carried, nb::handle outs, nb::handle ins) {
   const int64_t count = read_int(steps, kLoop, "the number of steps");
   std::vector<LoopPlace> found = read_places(places);
   const std::vector<Operand> operands = read_operands(outs, ins, kLoop.kernel, body.where);
-  note_waits(body.sequence->waits());
+  const Where where = body.where;
   if (found.size() != body.slots.size()) {
     raise_value(kLoop, "expected %zu places, got %zu", body.slots.size(), found.size());
   }
   for (size_t s = 0; s < found.size() && count > 0; ++s) {
     check_place(found[s], body.slots[s], count, operands);
   }
+  const std::vector<Ring> rings = read_rings(carried, operands);
+  note_waits(body.sequence->waits() || (!rings.empty() && where == Where::device));
   constexpr int64_t kLong = int64_t{1} << 30;
-  launch(kLong, views_of(operands), [inner = body.sequence, count, reverse, found](Views v) {
-    std::vector<Memory> slots(found.size());
-    for (int64_t step = 0; step < count; ++step) {
-      const int64_t element = reverse ? count - 1 - step : step;
-      for (size_t s = 0; s < found.size(); ++s) {
-        const LoopPlace& p = found[s];
-        const bool is_first = step == 0 && p.first >= 0;
-        const int64_t at = p.ring == 0 ? element : (step + p.ring) % 2;
-        slots[s].data = is_first ? v[p.first]->data : v[p.view]->data + at * p.bytes;
-      }
-      inner->run(slots);
-      check_interrupt();
-    }
-  });
+  launch(kLong, views_of(operands),
+         [inner = body.sequence, count, reverse, found, rings, where](Views v) {
+           std::vector<Memory> slots(found.size());
+           for (int64_t step = 0; step < count; ++step) {
+             if (!rings.empty() && is_false(place_before(rings[0], step, v), where)) {
+               for (const Ring& ring : rings) {
+                 char* last = v[ring.view]->data + (count - 1) % 2 * ring.bytes;
+                 copy_bytes(last, place_before(ring, step, v), ring.bytes, where);
+               }
+               break;
+             }
+             const int64_t element = reverse ? count - 1 - step : step;
+             for (size_t s = 0; s < found.size(); ++s) {
+               const LoopPlace& p = found[s];
+               const bool is_first = step == 0 && p.first >= 0;
+               const int64_t at = p.ring == 0 ? element : (step + p.ring) % 2;
+               slots[s].data = is_first ? v[p.first]->data : v[p.view]->data + at * p.bytes;
+             }
+             inner->run(slots);
+             check_interrupt();
+           }
+         });
 }
 
 // A Python function on the memory of operands in C order, as a part of a sequence: it is called
@@ -266,8 +336,8 @@ void bind_sequence(nb::module_& m) {
       .def("run", run_sequence, arg("buffers"), "Runs all calls with the memory of each slot.")
       .def("run_timed", run_sequence_timed, arg("buffers"),
            "The same; gives the seconds of each call.");
-  m.def("run_loop", run_loop, arg("body"), arg("steps"), arg("reverse"), arg("places"), arg("outs"),
-        arg("ins"), "Runs a sequence once per step.");
+  m.def("run_loop", run_loop, arg("body"), arg("steps"), arg("reverse"), arg("places"),
+        arg("rings"), arg("outs"), arg("ins"), "Runs a sequence once per step.");
   m.def("run_python", run_python, arg("function"), arg("outs"), arg("ins"));
 }
 

@@ -237,12 +237,14 @@ def run_loop(
     steps: int,
     reverse: bool,
     places: tuple[tuple[int, int, int, int], ...],
+    rings: tuple[tuple[int, int, int], ...],
     outs: tuple[Operand, ...],
     ins: tuple[Operand, ...],
 ) -> None:
     """A sequence once per step. A place per slot: the operand of step 0 (or -1), the operand of
     others, bytes between its elements, and 0 (an element per step), 1 or 2 (read and write two in
-    turn); operands are numbered outputs first."""
+    turn); operands are numbered outputs first. Of a `while`, the rings (operand of step 0, operand
+    of two in turn, bytes of one): it ends before a step whose first one is False."""
 
 def run_python(
     function: Callable[[list[Buffer]], None], outs: tuple[Operand, ...], ins: tuple[Operand, ...]

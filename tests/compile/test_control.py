@@ -211,13 +211,37 @@ def test_while_loop_stops_when_its_condition_does_not_hold():
     assert gradient.tolist() == [32.0, 32.0]
 
 
-def test_compiled_loops_need_a_bound():
-    def f(x):
-        return ndl.while_loop(lambda x: x < 9, lambda x: x * 2, x)
+@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("start", [1.0, 3.0, 5.0, 8.0, 9.0, -0.5])
+def test_loops_need_no_bound(start, fuse):
+    """They end when the condition does: after an even number of steps, an odd one, or none."""
 
-    assert f(ndl.tensor(1.0)).item() == 16.0
-    with pytest.raises(ndl.TraceError, match="max_steps"):
-        ndl.jit(f)(ndl.tensor(1.0))
+    def f(x, w):
+        state = {"x": x, "w": w * 2}
+
+        def body(s):
+            return {"x": s["x"] * 2 + s["w"] * w, "w": s["w"] + 1}
+
+        return ndl.while_loop(lambda s: s["x"] < 9, body, state)["x"]
+
+    given = ndl.tensor(start), ndl.tensor(0.75)
+    compiled = ndl.jit(f, fuse=fuse)
+    np.testing.assert_allclose(compiled(*given).numpy(), f(*given).numpy(), rtol=1e-6)
+    gradient = ndl.grad(f, argnums=(0, 1))
+    for ours, expected in zip(ndl.jit(gradient)(*given), gradient(*given), strict=True):
+        np.testing.assert_allclose(ours.numpy(), expected.numpy(), rtol=1e-5)
+    second = ndl.grad(ndl.grad(f, argnums=1), argnums=1)
+    np.testing.assert_allclose(ndl.jit(second)(*given).numpy(), second(*given).numpy(), rtol=1e-5)
+
+
+def test_a_branch_that_is_not_chosen_has_no_gradient():
+    """Not even NaN, which 0 times an infinite derivative would be."""
+
+    def f(x):
+        return ndl.cond(x > 0, lambda x: x.sqrt() + x, lambda x: x * 3, x)
+
+    assert ndl.jit(ndl.grad(f))(ndl.tensor(0.0)).item() == 3.0
+    assert ndl.jit(ndl.grad(f))(ndl.tensor(4.0)).item() == 1.25
 
 
 # Results have memory of their own ----------------------------------------------------------------

@@ -239,7 +239,7 @@ def test_a_loop_refuses_memory_that_its_elements_cannot_lie_in(step, start):
         body.stop()
     memory = Array(blank((65,), "uint8")._handle, (64,), (1,), start)
     with pytest.raises(ValueError, match="no memory of its size at every step"):
-        _native.run_loop(body, 3, False, ((-1, 0, step, 0),), (memory,), ())
+        _native.run_loop(body, 3, False, ((-1, 0, step, 0),), (), (memory,), ())
 
 
 def test_a_placeholder_lies_at_a_multiple_of_its_elements():

@@ -232,7 +232,7 @@ class Hostile:
         # A loop of 2**33 steps that is valid takes for ever: no memory has 16 bytes for each.
         is_refused = place[2] >= 16 and place[3] == 0
         steps = self.pick(2**33, 2**62) if is_refused else self.pick(0, 1, 2, 5, -3)
-        return _native.run_loop(body, steps, self.pick(True, False), (place,), outs, ())
+        return _native.run_loop(body, steps, self.pick(True, False), (place,), (), outs, ())
 
     def call(self) -> Any:
         self.huge.clear()

@@ -267,29 +267,44 @@ class _Body(_Writer):
             for slot, at in self._slots()
             if f"{self.name}_at{slot} " in text
         ]
-        return [
-            f"  for (i64 {step} = 0; {step} < {loop.steps}; ++{step}) {{",
+        body = [
             f"    const i64 {element} = {this};",
             f"    (void){element};",
             *(f"    {line}" for line in places),
             *(f"  {line}" for line in self.calls),
             "  }",
         ]
+        if not loop.is_while:
+            return [f"  for (i64 {step} = 0; {step} < {loop.steps}; ++{step}) {{", *body]
+        going = f"*(const uint8_t *)({self._before(0)})"
+        return [f"  i64 {step} = 0;", f"  for (; {going}; ++{step}) {{", *body, *self._ends()]
+
+    def _before(self, k: int) -> str:
+        """Where a carried value is before a step."""
+        _, inits, _, rings, _, _ = self.operands
+        step, nbytes = f"{self.name}_step", self.loop.carried[k].nbytes
+        before = self._address(rings[k], nbytes, f"(({step} + 1) % 2)")
+        return f"{step} ? {before} : {self._address(inits[k], 0, '0')}"
+
+    def _ends(self) -> list[str]:
+        """What a `while` carries goes to the first of the two places in memory."""
+        rings = self.operands[3]
+        return [
+            f"  memmove({self._address(rings[k], 0, '0')}, {self._before(k)}, {value.nbytes});"
+            for k, value in enumerate(self.loop.carried)
+        ]
 
     def _slots(self) -> list[tuple[int | None, str]]:
         """The slots with the addresses of their memory."""
         loop, slots = self.loop, self.plan.slots
-        fixed, inits, xs, rings, ys, arena = self.operands
+        fixed, _, xs, rings, ys, arena = self.operands
         step, element = f"{self.name}_step", f"{self.name}_element"
         found: list[tuple[int | None, str]] = [(ARENA, self._address(arena, 0, "0"))]
         for value, x in zip(loop.fixed, fixed, strict=True):
             found.append((slots.get(value), self._address(x, 0, "0")))
         for value, x in zip(loop.xs, xs, strict=True):
             found.append((slots.get(value), self._address(x, value.nbytes, element)))
-        for value, init, ring in zip(loop.carried, inits, rings, strict=True):
-            before = self._address(ring, value.nbytes, f"(({step} + 1) % 2)")
-            at = f"{step} ? {before} : {self._address(init, 0, '0')}"
-            found.append((slots.get(value), at))
+        found += [(slots.get(value), self._before(k)) for k, value in enumerate(loop.carried)]
         results = zip(self.plan.results, self.plan.result_slots, (*rings, *ys), strict=True)
         for k, (result, slot, out) in enumerate(results):
             index = f"({step} % 2)" if k < len(rings) else element

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import tracing
-from ...autograd import Tensor
+from ...autograd import Tensor, next_stamp
+from ...dtype import bool_
 from ...facts import PLAIN
-from ...ops import clone, logical_and, stack, where
+from ...ops import clone, logical_and, stack
 from ...tracing import is_tracing
 from ...tree import leaves, leaves_by_path, map_leaves, with_leaves
-from ..errors import needs_data
 from .bodies import NotCompact, only_chosen
+from .choice import choose
 from .scan import compact_scan
-
-if TYPE_CHECKING:
-    from ...types import TensorLike
+from .until import constant, until_false
 
 __all__ = ["cond", "scan", "while_loop"]
 
@@ -45,12 +44,13 @@ def cond(
     >>> ndl.cond(x > 0, lambda x: x * 2, lambda x: -x, x).item()
     3.0
     """
-    condition = _truth("cond", condition)
+    condition = truth("cond", condition)
     if not (is_tracing() and isinstance(condition, Tensor)):
         return _own(if_true(*args) if bool(condition) else if_false(*args))
+    start = next_stamp()
     with only_chosen("cond", _recording()):
         new, old = if_true(*args), if_false(*args)
-    return _chosen("cond", condition, new, old)
+    return _chosen("cond", condition, new, old, start)
 
 
 def _recording() -> Any:
@@ -58,7 +58,7 @@ def _recording() -> Any:
     return tracing.active()
 
 
-def _truth(op: str, condition: object) -> Any:
+def truth(op: str, condition: object) -> Any:
     """A condition; a tensor of one element becomes a 0-d bool tensor: is the element not zero?"""
     if not isinstance(condition, Tensor):
         return condition
@@ -70,7 +70,7 @@ def _truth(op: str, condition: object) -> Any:
     return condition.reshape(()).astype("bool")
 
 
-def _chosen(op: str, condition: Tensor, new: Tree, old: Tree) -> Tree:
+def _chosen(op: str, condition: Tensor, new: Tree, old: Tree, start: int) -> Tree:
     """The leaves of `new` where the condition holds, else those of `old` in the same places."""
     first, second = leaves_by_path(new), leaves_by_path(old)
     if first.keys() != second.keys():
@@ -90,13 +90,14 @@ def _chosen(op: str, condition: Tensor, new: Tree, old: Tree) -> Tree:
                 f"[{op}] expected results of the same dtypes, got {a.dtype} and {b.dtype} of shape "
                 f"{a.shape}; convert one of them with .astype()."
             )
-    return with_leaves(new, [_choice(condition, a, second[path]) for path, a in first.items()])
+    differ = {path: (a, second[path]) for path, a in first.items() if not is_same(a, second[path])}
+    chosen = dict(zip(differ, choose(condition, [*differ.values()], start), strict=True))
+    return with_leaves(new, [chosen[p] if p in chosen else _own(a) for p, a in first.items()])
 
 
-def _choice(condition: Tensor, a: TensorLike, b: TensorLike) -> object:
-    """a where the condition holds, else b; a Python value that is the same in both stays one."""
-    is_same = a is b or (type(a) is type(b) and isinstance(a, PLAIN) and a == b)
-    return _own(a) if is_same else where(condition, a, b)
+def is_same(a: object, b: object) -> bool:
+    """The same object, or equal Python values."""
+    return a is b or (type(a) is type(b) and isinstance(a, PLAIN) and a == b)
 
 
 def _own(results: Tree) -> Tree:
@@ -167,8 +168,9 @@ def while_loop(
 ) -> Tree:
     """state = body(state) as long as condition(state) holds, but at most max_steps times.
 
-    A compiled function needs max_steps if the condition is a tensor: it makes all of them, and
-    keeps the state once the condition does not hold any more.
+    With max_steps, a compiled function whose condition is a tensor makes all of them, and keeps the
+    state once the condition does not hold any more. Without, it ends when the condition does; its
+    gradient computes the steps before each step again.
 
     >>> ndl.while_loop(lambda x: x < 100, lambda x: x * 2, ndl.tensor(3.0)).item()
     192.0
@@ -176,26 +178,45 @@ def while_loop(
     state, steps = init, 0
     if not is_tracing():
         while max_steps is None or steps < max_steps:
-            if not bool(_truth("while_loop", condition(state))):
+            if not bool(truth("while_loop", condition(state))):
                 break
             state, steps = body(state), steps + 1
         return _own(state)
     going: Any = None
     while max_steps is None or steps < max_steps:
         with nullcontext() if going is None else only_chosen("while_loop", _recording()):
-            holds = _truth("while_loop", condition(state))
+            holds = truth("while_loop", condition(state))
         if not isinstance(holds, Tensor):
             if not holds:
                 break
         elif max_steps is None:
-            raise needs_data("while_loop must know how often it runs", "give it max_steps")
+            return _until(condition, body, state)
         else:
             going = holds if going is None else logical_and(going, holds)
         steps += 1
         if going is None:
             state = body(state)
             continue
+        start = next_stamp()
         with only_chosen("while_loop", _recording()):
             new = body(state)
-        state = _chosen("while_loop", going, new, state)
+        state = _chosen("while_loop", going, new, state, start)
     return state if going is not None else _own(state)
+
+
+def _until(condition: Callable[[Tree], object], body: Callable[[Tree], Tree], init: Tree) -> Tree:
+    """A while_loop of no known length in a traced function."""
+
+    def holds(state: list[Tensor]) -> Tensor:
+        found = truth("while_loop", condition(with_leaves(init, state)))
+        return found if isinstance(found, Tensor) else constant(bool(found), bool_)
+
+    def update(state: list[Tensor]) -> list[Tensor]:
+        new = body(with_leaves(init, state))
+        if leaves_by_path(new).keys() != leaves_by_path(init).keys():
+            raise ValueError("[while_loop] expected the body to keep the nesting of the state.")
+        return leaves(new)
+
+    if not all(isinstance(x, Tensor) for x in leaves(init)):
+        raise TypeError("[while_loop] expected a state of tensors; or give max_steps.")
+    return with_leaves(init, until_false("while_loop", holds, update, leaves(init)))

@@ -4,6 +4,8 @@ The inputs of the body are *carried* values (results of the step before, initial
 step), an element of each `x`, and *fixed* values from outside. Its results are the carried values
 for the next step and an element of each `y`. A carried value alternates between two places in
 memory, its *ring*.
+
+A loop may be a `while`: its first carried value, a bool, says before each step whether to go on.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from ..memory.plan import ARENA, Plan
 from ..memory.planner import plan_memory
 
 LOOP = "loop"
+UNBOUNDED = (1 << 40) + 1  # steps of a `while`: odd, so that the first place of a ring is the last
 FIXED, READS, WRITES = 0, 1, 2  # how a slot finds its memory; as in a device's run_loop
 
 Pass = Callable[[Graph], Graph]
@@ -35,10 +38,12 @@ class Loop:
     fixed: tuple[FlatValue, ...]
     steps: int
     reverse: bool
+    is_while: bool = False  # ends before a step whose first carried value is False
     plan: Plan = field(default_factory=Plan)
 
     def __repr__(self) -> str:
-        return f"{self.steps} steps of {len(self.body.nodes)} calls"
+        count = "while: steps" if self.is_while else f"{self.steps} steps"
+        return f"{count} of {len(self.body.nodes)} calls"
 
 
 def loop_of(node: Node) -> Loop | None:
@@ -111,7 +116,14 @@ def launch(node: Node, sequence: object, array: Callable[[Operand], object]) -> 
     for k, (result, slot, out) in enumerate(results):
         put(slot, -1, out, result.value.nbytes, WRITES if k < len(rings) else FIXED)
     arrays = tuple(map(array, outs)), tuple(map(array, ins))
-    node.device.mod.run_loop(sequence, loop.steps, loop.reverse, tuple(places), *arrays)
+    rings_of_while = tuple(
+        (number[id(init)], number[id(ring)], value.nbytes)
+        for value, init, ring in zip(loop.carried, inits, rings, strict=True)
+        if loop.is_while
+    )
+    node.device.mod.run_loop(
+        sequence, loop.steps, loop.reverse, tuple(places), rings_of_while, *arrays
+    )
 
 
 def interpret(
@@ -131,13 +143,23 @@ def interpret(
         handle = mod.empty(value.size, value.dtype)
         return make_view((value.size,), (1,), 0, value.dtype, node.device, handle)
 
+    def carried(step: int) -> list[NDArray]:
+        """The carried values before a step."""
+        return [
+            part(ring, (step + 1) % 2, v) if step else part(init, 0, v)
+            for v, init, ring in zip(loop.carried, inits, rings, strict=True)
+        ]
+
     for step in range(loop.steps):
+        if loop.is_while and not mod.to_numpy(carried(step)[0]).item():
+            for v, ring, a in zip(loop.carried, rings, carried(step), strict=True):
+                mod.copy(part(ring, 0, v), a)
+            break
         element = loop.steps - 1 - step if loop.reverse else step
         buffers: list[Any] = [mod.empty(1, uint8)] * plan.num_slots
         given = [(v, part(a, 0, v)) for v, a in zip(loop.fixed, fixed, strict=True)]
         given += [(v, part(a, element, v)) for v, a in zip(loop.xs, xs, strict=True)]
-        for v, init, ring in zip(loop.carried, inits, rings, strict=True):
-            given.append((v, part(ring, (step + 1) % 2, v) if step else part(init, 0, v)))
+        given += zip(loop.carried, carried(step), strict=True)
         for value, a in given:
             if value in plan.slots:
                 own = fresh(value)

@@ -53,6 +53,8 @@ def compact_scan(f: Step, init: object, xs: object, steps: int, reverse: bool) -
 class Body:
     """The step function of a scan: traced as a graph for forward, called again in backward."""
 
+    keeps_befores = True
+
     def __init__(self, f: Step, init: Any, xs: Any, steps: int, reverse: bool):
         self.f, self.steps, self.reverse = f, steps, reverse
         self.init, self.xs = init, xs  # nested
@@ -85,7 +87,7 @@ class Body:
                 outside = used_from_outside(outputs, [*carry, *elements], start)
                 needs = [*self.inits, *self.given, *outside]
                 is_recorded = wants and any(x.requires_grad for x in needs)
-                befores = carry if is_recorded else []
+                befores = carry if is_recorded and self.keeps_befores else []
                 body.results = [
                     recording.in_c_order(t.realize_cached_data())
                     for t in (*new, *results, *befores)
@@ -143,7 +145,8 @@ class Body:
         nodes = [node.mapped(inside) for node in body.nodes]
         results = [inside(r) for r in body.results]
         body = body.with_nodes(nodes, results)
-        return Loop(body, tuple(carried), tuple(xs), tuple(fixed), self.steps, self.reverse)
+        given = tuple(carried), tuple(xs), tuple(fixed)
+        return Loop(body, *given, self.steps, self.reverse, not self.keeps_befores)
 
     def _record(self, recording: Recording, loop: Loop, results: list[Tensor]) -> list[Tensor]:
         """Add the call to the graph; returns the last carried values, and all elements of the other

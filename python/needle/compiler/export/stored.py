@@ -120,6 +120,7 @@ def _loop_json(loop: Loop) -> Json:
         "given": [len(loop.carried), len(loop.xs), len(loop.fixed)],
         "steps": loop.steps,
         "reverse": loop.reverse,
+        "while": loop.is_while,
     }
 
 
@@ -215,6 +216,7 @@ def _read_loop(json: Json) -> Loop:
         fixed=tuple(given[carried + xs :]),
         steps=_whole(json["steps"]),
         reverse=bool(json["reverse"]),
+        is_while=bool(json.get("while", False)),
         plan=plan_memory(body, [None] * len(body.results)),
     )
 

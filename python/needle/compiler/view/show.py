@@ -90,7 +90,8 @@ def flops(node: Node) -> int:
     """Operations on elements: exact for products, one per element and function else."""
     loop = loop_of(node)
     if loop is not None:
-        return loop.steps * sum(map(flops, loop.body.nodes))
+        steps = 1 if loop.is_while else loop.steps  # of a while at least
+        return steps * sum(map(flops, loop.body.nodes))
     size = max((x.size for x in (*node.ins, *node.outs)), default=0)
     if node.kernel in MATMUL_KERNELS:
         b = node.args[3] if node.kernel == "matmul_of" else node.ins[1]

@@ -11,6 +11,7 @@
 | messages between ranks, `distributed/` | `communicate` |
 | random numbers, `ndarray/random.py` | `drawing_from`, `place_of_draw`, `host_numbers`, `seeding` |
 | errors of indices, `ndarray/index/errors.py` | `count_calls`, `note_words` |
+| what a module calls, `nn/module.py` | `rewrite`: the same function, its control flow recorded |
 | Python values that a program depends on, `facts.py` | `facts`, `undos`, `meet` |
 
 The first four ask in the native core (`native/python/objects/tracing.cc`, `nodes.cc`). Other
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from . import _native
 
@@ -55,6 +56,7 @@ class Tracer(Protocol):
     facts: Facts  # the Python values that the function has read
     undos: list[Callable[[], None]]  # what undoes its changes of Python state, if the call fails
     trace: object  # the identity of the trace
+    rewrite: Callable[[Any], Any]  # a function -> the one with control flow for the graph
 
     def meet(self, value: object) -> None:
         """The function has got hold of a Python object."""

@@ -14,6 +14,10 @@ class TraceError(TypeError):
     """A function that cannot be compiled as it is: its Python depends on tensors' elements."""
 
 
+class NeedsTruth(TraceError):
+    """A tensor decides what Python does: as a condition, as a number of steps, or to be printed."""
+
+
 # Files of this package whose functions read elements, and what to do instead.
 REMEDIES = {
     "optim/schedule.py": "call the scheduler's step between calls of the compiled function, which "
@@ -21,25 +25,29 @@ REMEDIES = {
 }
 # Methods that read elements to print them.
 SHOWING = ("__repr__", "__str__", "__format__")
+DECIDING = ("__bool__", "__index__", *SHOWING)
 PRINT_LATER = "return it, and print it after the call"
 
 
 def needs_data(what: str, remedy: str) -> TraceError:
     """The error for Python code that reads elements which are not computed yet."""
     frame: FrameType | None = sys._getframe(1)
+    kind = TraceError
     while frame is not None and not is_users(frame):
         remedy = REMEDIES.get(frame.f_code.co_filename.removeprefix(PACKAGE), remedy)
         remedy = PRINT_LATER if frame.f_code.co_name in SHOWING else remedy
+        kind = NeedsTruth if frame.f_code.co_name in DECIDING else kind
         frame = frame.f_back
     return at_user_line(
-        f"[jit] {what} while the function is traced: its elements are not computed yet; {remedy}."
+        f"[jit] {what} while the function is traced: its elements are not computed yet; {remedy}.",
+        kind,
     )
 
 
-def at_user_line(message: str) -> TraceError:
+def at_user_line(message: str, kind: type[TraceError] = TraceError) -> TraceError:
     """An error with the user's line below it."""
     line = user_line()
-    return TraceError(message if line is None else f"{message}\n  {line}")
+    return kind(message if line is None else f"{message}\n  {line}")
 
 
 def name_call(error: BaseException, node: Node) -> BaseException:

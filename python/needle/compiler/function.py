@@ -18,13 +18,15 @@ from ..autograd.graph import observers
 from ..backend import default_device
 from ..dtype import dtype_of
 from ..ndarray.array import NDArray, from_numpy
-from ..tracing import is_tracing
+from ..tracing import active
 from ..tree import leaves
 from .cache import Cache
+from .errors import NeedsTruth
 from .objects import FUNCTIONS, LikeItsObject
 from .run.program import CompiledProgram
 from .shapes.dynamic import Dynamic, Family, family_of, open_key
-from .trace.tracer import ArgumentType, Trace, lock, trace
+from .source.runtime import prints, with_control_flow
+from .trace.tracer import ArgumentType, Rewrite, Trace, as_it_is, lock, trace
 from .view.show import Kernel, Profile, Stages
 from .vjp import Moment, check_states, make_pure, record, vjp_of
 
@@ -180,6 +182,7 @@ class Jitted:
         functools.update_wrapper(self, function, updated=() if is_object else ("__dict__",))
         self._function = function
         self._fuse = fuse
+        self._rewrite: Rewrite = with_control_flow if prints(function) else as_it_is
         self._is_pure = is_pure  # does it only give results, whatever the function changes?
         self._programs: Cache[CompiledProgram] = Cache(maxsize)
         self._axes = dynamic
@@ -226,8 +229,10 @@ class Jitted:
         return type(self), (self._function, self._fuse, self._axes, self._programs.maxsize)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        if is_tracing() or observers or not ENABLED:
-            return self._function(*args, **kwargs)  # part of another trace, or observed
+        if (tracer := active()) is not None:  # part of another trace
+            return tracer.rewrite(self._function)(*args, **kwargs)
+        if observers or not ENABLED:
+            return self._function(*args, **kwargs)
         call = Call(args, kwargs)
         return self._run(self._find(call), call)
 
@@ -278,18 +283,30 @@ class Jitted:
     def _trace(self, call: Call, known: Sequence[CompiledProgram]) -> CompiledProgram:
         self._misses += 1
         self._warn(call.key, known)
-        traced = trace(self._function, call.args, call.kwargs, call.types)
+        traced = self._traced(call)
         if self._is_pure:
             make_pure(traced)
         if self._dynamic is not None and not traced.escaped and facts.hold(traced.facts.values()):
             self._add_family(self._dynamic, call, traced)
         return CompiledProgram(traced, self._fuse)
 
+    def _traced(self, call: Call) -> Trace:
+        """The function, traced as it is, or from its source once a tensor decides what it does."""
+        given = self._function, call.args, call.kwargs, call.types
+        try:
+            return trace(*given, self._rewrite)
+        except NeedsTruth:
+            if self._rewrite is not as_it_is:
+                raise
+        traced = trace(*given, with_control_flow)
+        self._rewrite = with_control_flow
+        return traced
+
     def _add_family(self, dynamic: Dynamic, call: Call, traced: Trace) -> None:
         """From now on, derive the programs for other sizes of the dynamic axes."""
         marks, n = dynamic.marks_and_size(call)
         if n is not None and n > 1:
-            made = family_of(self._function, call, marks, traced, n)
+            made = family_of(self._function, call, marks, traced, n, self._rewrite)
             made.used = self._hits + self._misses
             key = open_key(call.key, marks)
             self._families.put(key, [*self._families.get(key), made])

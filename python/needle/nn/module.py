@@ -20,6 +20,7 @@ from ..dtype import dtype_of
 from ..facts import Noted
 from ..ops.shape.movement import is_dtype
 from ..system import saved
+from ..tracing import active
 from .state import (
     LoadReport,
     StateEntry,
@@ -101,7 +102,9 @@ class Module(Noted):
         try:
             hooks = self._hooks
             if not hooks:
-                return self.forward(*args, **kwargs)
+                tracer = active()
+                forward = self.forward if tracer is None else tracer.rewrite(self.forward)
+                return forward(*args, **kwargs)
             return _call_with_hooks(self, hooks, args, kwargs)
         except (ValueError, TypeError, IndexError) as error:
             _name_module(error, stack, args)

@@ -10,7 +10,7 @@ from typing import Any
 from ..control.loops import LOOP
 from ..ir.graph import CONSTANT, FlatValue, Graph, Node, Operand, map_operands, whole
 from ..ir.verify import verified
-from ..trace.breaks import PYTHON
+from ..trace.breaks import PYTHON, has_effect
 from .rules import RULES
 
 FOLDED_ELEMENTS = 1 << 22  # larger constants are computed at each call
@@ -30,11 +30,11 @@ def simplify(graph: Graph) -> Graph:
 
 
 def eliminate_dead_code(graph: Graph) -> Graph:
-    """Dead-code elimination: without the calls that no result depends on."""
+    """Dead-code elimination: without the calls that no result and no effect depends on."""
     needed = {r.value for r in graph.results}
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        if any(out.value in needed for out in node.outs):
+        if has_effect(node) or any(out.value in needed for out in node.outs):
             kept.append(node)
             needed.update(node.reads())
     return graph.with_nodes(kept[::-1])

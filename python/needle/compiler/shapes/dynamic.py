@@ -16,7 +16,7 @@ from ...ndarray.array import NDArray
 from ...tree import leaves
 from ..errors import TraceError
 from ..trace.state import Cell, Layout, data_of, layout_of
-from ..trace.tracer import ArgumentType, Trace, trace
+from ..trace.tracer import ArgumentType, Rewrite, Trace, trace
 from .blend import PROBES, Blend, Varies, is_same_graph
 from .sizes import Guard, guards, seen_by_user
 
@@ -166,14 +166,20 @@ class Family:
 
 
 def family_of(
-    function: Callable[..., object], call: Any, marks: list[int | None], traced: Trace, n: int
+    function: Callable[..., object],
+    call: Any,
+    marks: list[int | None],
+    traced: Trace,
+    n: int,
+    rewrite: Rewrite,
 ) -> Family:
     """The family of a function that was traced for a call with size n. Raises TraceError if it has
     none."""
     blend = None
 
     def traced_for(size: int) -> Trace:
-        return trace(function, call.args, call.kwargs, with_size(call.types, marks, size))
+        types = with_size(call.types, marks, size)
+        return trace(function, call.args, call.kwargs, types, rewrite)
 
     try:
         conditions: set[Guard] = set()

@@ -27,8 +27,19 @@ if TYPE_CHECKING:
 PYTHON = "python"
 
 
+def has_effect(node: Node) -> bool:
+    """Is a call, or one in its body, made for what it does, not for its results?"""
+    if not node.args:
+        return False
+    body = getattr(node.args[0], "body", None)  # of a loop
+    inside = [] if body is None else body.nodes
+    return getattr(node.args[0], "has_effect", False) or any(map(has_effect, inside))
+
+
 class Break:
     """The call of an operator's compute, on real arrays."""
+
+    has_effect = False
 
     def __init__(self, op: Op):
         self.op = op

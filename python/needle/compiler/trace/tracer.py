@@ -93,7 +93,13 @@ class Output:
 
 
 Target = int | Cell | State | weakref.ref[Value]
+Rewrite = Callable[[Any], Any]  # a function -> the one that is called in its place
 T = TypeVar("T")
+
+
+def as_it_is(function: Any) -> Any:
+    """No rewriting."""
+    return function
 
 
 @dataclass
@@ -143,13 +149,14 @@ class Trace:
 class Tracer(Recording):
     """What is in the slot of `needle/tracing.py` while a function is traced."""
 
-    def __init__(self) -> None:
+    def __init__(self, rewrite: Rewrite) -> None:
         super().__init__()
         self.tracked: Tracked = Tracked(self)
         self.facts: facts.Facts = {}
         self.reached = Reached(self.facts)
         self.undos: list[Callable[[], None]] = []
         self._recorders: dict[str, Recorder] = {}  # by the name of the device
+        self.rewrite = rewrite
 
     def meet(self, value: object) -> None:
         self.reached.meet(value)
@@ -190,13 +197,15 @@ def trace(
     args: tuple[object, ...],
     kwargs: dict[str, object],
     arguments: Sequence[ArgumentType | None],
+    rewrite: Rewrite = as_it_is,
 ) -> Trace:
     """Run function(*args, **kwargs) on arrays that record.
 
     `arguments` has an entry per leaf of (args, kwargs), None for values that are passed as they
-    are. When the function raises, every tensor and generator is as before.
+    are. When the function raises, every tensor and generator is as before. `rewrite` gives the
+    functions that are called in the place of this one, and of those that modules in it call.
     """
-    tracer = Tracer()
+    tracer = Tracer(rewrite)
     tracked, undos, reached = tracer.tracked, tracer.undos, tracer.reached
     try:
         with (
@@ -205,7 +214,7 @@ def trace(
             facts.noting(),
             tracing.tracing(tracer),
         ):
-            traced = _run(function, args, kwargs, arguments, tracked)
+            traced = _run(rewrite(function), args, kwargs, arguments, tracked)
     except BaseException:
         facts.undo(undos)
         reached.generators.rewind()

@@ -109,6 +109,8 @@ class _Loop:
         self.line = user_line()
         self.path = branches[-1].path if branches else None
         self.before = variables.read()
+        # What steps read is as it is now, also when the gradient computes them again.
+        self.seen = variables.all_cells()
         self.carried: Values = {}  # variables that steps change: trees with tensors
         self.own: dict[str, str] = {}  # variables that belong to a step, and why
         self.in_place: set[str] = set()  # those whose tensors a step writes into
@@ -146,8 +148,8 @@ class _Loop:
     @contextmanager
     def _entered(self, state: list[Tensor]) -> Iterator[Branch]:
         """Within this context, the variables are as before a step; then as they were."""
-        now, rest = self.variables.read(), iter(state)
-        values = dict(self.before)
+        now, rest = self.variables.read() | self.variables.all_cells(), iter(state)
+        values = self.seen | self.before
         for name, tree in self.carried.items():
             values[name] = map_leaves(lambda x: next(rest) if isinstance(x, Tensor) else x, tree)
         for name, why in self.own.items():

@@ -88,6 +88,10 @@ class Variables:
     def read(self) -> dict[str, Value]:
         return {name: self._get(name) for name in self.names}
 
+    def all_cells(self) -> dict[str, Value]:
+        """All variables of the function that the blocks use."""
+        return {name: self._get(name) for name in self._cells}
+
     def write(self, values: dict[str, Value]) -> None:
         for name, value in values.items():
             base, _, attribute = name.rpartition(".")
@@ -101,7 +105,7 @@ class Variables:
     @contextmanager
     def same_items(self, op: str) -> Iterator[None]:
         """Within this context, containers that the blocks can see keep their items."""
-        held = {name: self._get(name) for name in self._cells}
+        held = self.all_cells()
         kept = {name: _items(x) for name, x in held.items() if _is_container(x)}
         yield
         for name, items in kept.items():

@@ -24,6 +24,7 @@ from ..ops.common import fresh_leaf
 from ..ops.tuples import TupleGetItem
 from ..tracing import is_tracing
 from ..tree import leaves, with_leaves
+from .control.until import computed_again
 from .errors import TraceError
 from .trace.state import Cell
 from .trace.tracer import DATA, EFFECT, RESULT, Trace
@@ -63,7 +64,7 @@ def vjp_of(
     ) -> list[Adjoint]:
         given = leaves((args, kwargs))
         wanted = {id(x): x for x in given if isinstance(x, Tensor) and x.requires_grad}
-        with enable_grad():
+        with enable_grad(), computed_again():
             entered = {i: fresh_leaf(x) for i, x in wanted.items()}
             chosen = [entered.get(id(x), x) for x in given]
             new_args, new_kwargs = with_leaves((args, kwargs), chosen)

@@ -7,9 +7,11 @@ steps, but a time that grows with the square of their number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ... import tracing
 from ...autograd import Tensor, TensorTuple
 from ...autograd.grad_mode import enable_grad, is_grad_enabled
 from ...autograd.graph import backward_pass
@@ -36,6 +38,20 @@ def constant(
 ) -> Tensor:
     """A tensor of one number."""
     return Tensor.make_const(full(shape, value, dtype, device or default_device()))
+
+
+@contextmanager
+def computed_again() -> Iterator[None]:
+    """Within this context, steps have no effects: they were made before."""
+    recording: Any = tracing.active()
+    if recording is None:
+        yield
+        return
+    before, recording.is_again = recording.is_again, True
+    try:
+        yield
+    finally:
+        recording.is_again = before
 
 
 def until_false(op: str, condition: Condition, update: Update, init: State) -> State:
@@ -80,7 +96,8 @@ class While(Body):
             return [state[0] + 1, *self.update(state[1:])]
 
         init = [first, *self.inits[self.OWN :]]
-        return While(lambda s: s[0] < steps, update, init).state()[1:]
+        with computed_again():
+            return While(lambda s: s[0] < steps, update, init).state()[1:]
 
     def vjp(self, kept: list[int], given: Sequence[Tensor], node: TensorTuple) -> Gradients:
         """The adjoints of all inputs, given those of the outputs at the positions `kept`."""
@@ -93,7 +110,7 @@ class While(Body):
         def back(state: State) -> State:
             left, sums = state[0] - 1, state[1 + count :]
             before = self._after(left)
-            with enable_grad():
+            with enable_grad(), computed_again():
                 carried = [
                     fresh_leaf(b) if k in moving else b for k, b in enumerate(before, self.OWN)
                 ]

@@ -96,6 +96,8 @@ def _raise_where(condition: Tensor | None, name: str, error: BaseException) -> N
 def _record(condition: Tensor | None, effect: Effect, tensors: list[Tensor]) -> None:
     """Add the call to the graph, after those before it."""
     recording: Any = active()
+    if recording.is_again:
+        return
     parts = [c for c in (branches[-1].path if branches else None, condition) if c is not None]
     holds = functools.reduce(logical_and, parts) if parts else constant(True, bool_)
     graph = recording.graph

@@ -105,6 +105,7 @@ class Recording:
         self.is_in_body = False
         self.body_start = 0
         self.outside_writes: list[tuple[Handle, Any]] = []
+        self.is_again = False  # is a step recorded again, for the gradient of a loop?
         self.host: list[HostNumbers] = []
         self.draws: list[Draw] = []
         self.generators: dict[int, tuple[Any, int]] = {}  # id -> (generator, its first position)

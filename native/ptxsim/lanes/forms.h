@@ -28,9 +28,7 @@ struct Forms {
   }
 
 PTXSIM_DECLARE_FORMS(baseline)
-#ifdef PTXSIM_HAS_AVX2
 PTXSIM_DECLARE_FORMS(avx2)
-#endif
 #undef PTXSIM_DECLARE_FORMS
 
 }  // namespace ptxsim

@@ -21,7 +21,7 @@ CAPS = {
     "python/needle/compiler": 11_440,
     "native": 30_620,
     "native/cuda": 1_050,
-    "native/ptxsim": 7_530,
+    "native/ptxsim": 7_520,
 }
 
 

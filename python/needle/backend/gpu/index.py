@@ -161,8 +161,9 @@ def nonzero(a: Operand) -> Handle:
     ends = np.cumsum(to_numpy(counts))
     count = int(ends[-1])
     found = views.new((count, len(shape)), int64)
-    if found._handle.size == 0:
-        return found._handle
+    handle: Handle = found._handle
+    if handle.size == 0:
+        return handle
     flat = views.new((count,), int64)
     ends_there = View(from_numpy(ends, int64), (blocks,), (1,), 0, int64)
     kernel("nonzero", STARTS=1, **definitions).launch(
@@ -172,4 +173,4 @@ def nonzero(a: Operand) -> Handle:
         column = views.seen_as(found, (count,), (len(shape),), axis)
         binary("floor_divide", column, flat, math.prod(shape[axis + 1 :]))
         binary("remainder", column, column, n)
-    return found._handle
+    return handle

@@ -115,15 +115,16 @@ def in_compact(a: Operand) -> View:
 
 
 def through_compact(
-    call: Callable[..., None], outs: Sequence[Operand], ins: Sequence[Operand | None]
+    call: Callable[..., None], outs: Sequence[Operand | None], ins: Sequence[Operand | None]
 ) -> None:
     """Call a kernel with operands in C order, for those that it cannot take as they are."""
     from .elementwise import copy
 
-    made = [new(tuple(o.shape), o.dtype) for o in outs]
+    made = [None if o is None else new(tuple(o.shape), o.dtype) for o in outs]
     call(*made, *(None if a is None else in_compact(a) for a in ins))
     for out, result in zip(outs, made, strict=True):
-        copy(out, result)
+        if out is not None and result is not None:
+            copy(out, result)
 
 
 def blocks_for(count: int, each: int = 256) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -25,9 +26,8 @@ def attention(
     operands = (out, lse, q, k, v, mask)
     shape = tuple(lse.shape[:-2])
     if not _fit(shape, operands):
-        return views.through_compact(
-            lambda *o: attention(*o, scale, causal), operands[:2], operands[2:]
-        )
+        again = partial(attention, scale=scale, causal=causal)
+        return views.through_compact(again, operands[:2], operands[2:])
     if 0 in lse.shape:
         return
     rank, tail = _space(shape, operands)
@@ -46,10 +46,8 @@ def attention_backward(
     ins = (q, k, v, mask, y, lse, g, g_log)
     shape = tuple(dq.shape[:-2])
     if not _fit(shape, (*outs, *ins)):
-        present = [o for o in outs if o is not None]
-        return views.through_compact(
-            lambda *o: attention_backward(*_with_none(o, outs), scale, causal), present, ins
-        )
+        again = partial(attention_backward, scale=scale, causal=causal)
+        return views.through_compact(again, outs, ins)
     if 0 in shape:
         return
     given = (q, k, v, mask, lse, _shift(shape, y, g, g_log), g)
@@ -83,12 +81,6 @@ def _shift(shape: Steps, y: Operand, g: Operand, g_log: Operand) -> View:
     blocks = views.blocks_for(math.prod(rows), THREADS // 32)
     call.launch(blocks, THREADS, (shift,), (g, y, g_log), tail)
     return shift
-
-
-def _with_none(found: Sequence[Operand], outs: Sequence[Operand | None]) -> list[Operand | None]:
-    """Operands of a call that left out the outputs which are None."""
-    given = iter(found)
-    return [*(None if o is None else next(given) for o in outs), *given]
 
 
 def _kind(mask: Operand | None) -> str:

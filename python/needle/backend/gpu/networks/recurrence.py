@@ -48,7 +48,7 @@ def recurrence_backward(
     weights = views.seen_as(w, (w.shape[1], w.shape[0]), (w.strides[1], w.strides[0]))
     call = kernel("recurrence_slopes", DTYPE=STORED[h.dtype], CELL=cell)
     for t in reversed(range(steps if batch * size else 0)):
-        state = views.one_of(h, t)
+        state: Operand = views.one_of(h, t)
         if cell == "gru":
             state = views.one_of(h, t - 1) if t > 0 else h0
         is_kept = c0 is not None and t > 0
@@ -56,12 +56,7 @@ def recurrence_backward(
         if is_kept:
             c_before = _part(views.one_of(kept, t - 1), 4, size)
         made = (dh, dc or dh, sums, views.one_of(dx, t), views.one_of(dx if ds is None else ds, t))
-        read = (
-            views.one_of(g_h, t),
-            views.one_of(kept, t),
-            state,
-            h0 if c_before is None else c_before,
-        )
+        read = (views.one_of(g_h, t), views.one_of(kept, t), state, c_before)
         strides = [s for o in (*made[3:], *read) for s in o.strides]
         tail = views.members("12q4I", *strides, batch, size, int(is_kept), int(ds is not None))
         call.launch(views.blocks_for(batch * size, THREADS), THREADS, made, read, tail)

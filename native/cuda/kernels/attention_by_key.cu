@@ -48,7 +48,6 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     dv.add_panel(panel, shared, g_columns, column, query);
     __syncthreads();
     adjoints.put_into(panel);
-    __syncthreads();
     dk.add_panel(panel, shared, q_columns, column, query);
   }
   write_tile(b.x.at<DTYPE>(0, at[0]), b.outs[0], dk, sizes.scale_as<S>(), row, column, sizes.keys,

@@ -221,7 +221,7 @@ struct Product {
   }
 
   // Add the product of a panel and as many rows of B, from `begin` on. All threads have passed a
-  // barrier since the panel was written and shared was read.
+  // barrier since shared was read.
   template <class B>
   ELEMENT void add_panel(Panel& panel, Shared& shared, const B& b, u32 column, u32 begin) {
     Step next;

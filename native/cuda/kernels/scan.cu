@@ -13,7 +13,8 @@ struct Scan {
   u32 count;
 };
 
-// The total of this thread's value and those of all threads before it in the block.
+// The total of this thread's value and those of all threads before it in the block. Between two
+// calls there is a barrier.
 ELEMENT Total of_threads_up_to_this(Total x) {
   __shared__ Total of_warps[THREADS / WARP];
   const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -26,7 +27,6 @@ ELEMENT Total of_threads_up_to_this(Total x) {
   __syncthreads();
   Total before = R::nothing<Total>();
   for (u32 w = 0; w < warp; ++w) before = R::step(before, of_warps[w]);
-  __syncthreads();
   return R::step(before, x);
 }
 
@@ -49,7 +49,6 @@ extern "C" __global__ void scan(const __grid_constant__ Scan p) {
       if (member == TEAM - 1) last = x;
       __syncthreads();
       total = last;
-      __syncthreads();
     } else {
       total = x = R::step(total, x);
     }

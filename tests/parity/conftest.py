@@ -1,10 +1,37 @@
-"""Fixtures of the parity suite."""
+"""Fixtures of the parity suite, and which of its cases a simulated device takes."""
+
+import math
 
 import pytest
 
+import needle as ndl
 from needle import _native
 
 from .operands import PAIRS, TILES
+
+# Multiply-adds of a case, times its layouts, by the case's parameters. Sizes that only cut a CPU's
+# blocks are left to it: a simulator with all checks does some ten million in a second.
+WORK = {
+    "test_large_matmul_in_every_transposition": lambda case: 8 * math.prod(case["sizes"]),
+    "test_many_products_with_one_left_factor": lambda case: 6 * math.prod(case["sizes"]),
+    "test_large_widened_matmul": lambda case: 4.5e6 * case["rows"],
+}
+MOST_WORK = 50e6
+
+
+def pytest_collection_modifyitems(config, items):
+    if not _native.cuda.is_simulated():
+        return
+    large = [item for item in items if _work(item) > MOST_WORK]
+    config.hook.pytest_deselected(items=large)
+    items[:] = [item for item in items if _work(item) <= MOST_WORK]
+
+
+def _work(item):
+    case = item.callspec.params if hasattr(item, "callspec") else {}
+    if case.get("device") != ndl.cuda() or item.originalname not in WORK:
+        return 0
+    return WORK[item.originalname](case)
 
 
 @pytest.fixture

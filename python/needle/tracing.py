@@ -50,6 +50,16 @@ class Call(Protocol):
         """All of it."""
 
 
+class Rewindable(Protocol):
+    """What moves when numbers are drawn, and can be moved back: `np.random`, a generator."""
+
+    def get_state(self) -> Any:
+        """Where it is."""
+
+    def set_state(self, state: Any, /) -> object:
+        """Go there."""
+
+
 class Tracer(Protocol):
     """What the hook points ask; `compiler/trace/tracer.py` has the one that there is."""
 
@@ -100,8 +110,9 @@ class Tracer(Protocol):
         shape: tuple[int, ...],
         dtype: DType,
         device: BackendDevice,
+        source: Rewindable,
     ) -> NDArray:
-        """An array that holds draw() at each run."""
+        """An array that holds draw() at each run, which moves the source."""
 
     def count_calls(self) -> int:
         """How many kernels have been recorded."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -230,6 +230,7 @@ class Tensor(Value, TensorMethods):
     """
 
     __array_priority__ = 2000
+    _face: ClassVar[type[Tensor]]  # the class of results of operators on it
 
     def __init__(
         self,
@@ -472,3 +473,6 @@ class Tensor(Value, TensorMethods):
                 changed()
 
         return HookHandle(remove)
+
+
+Tensor._face = Tensor

@@ -21,7 +21,7 @@ from ..ndarray.array import NDArray, from_numpy
 from ..tracing import active
 from ..tree import leaves
 from .cache import Cache
-from .errors import NeedsTruth
+from .errors import NeedsTruth, TraceError
 from .objects import FUNCTIONS, LikeItsObject
 from .run.program import CompiledProgram
 from .shapes.dynamic import Dynamic, Family, family_of, open_key
@@ -72,7 +72,7 @@ class Call:
             self.key: Hashable = (given, self._enter(kwargs) if kwargs else (), is_grad_enabled())
         except _NotHashable as found:
             where = _argument_with(found.value, args, kwargs)
-            raise TypeError(
+            raise TraceError(
                 f"[jit] expected tensors, arrays or hashable values as arguments, got {found} in "
                 f"argument {where}; pass what is in it (lists, tuples and dicts may be nested), or "
                 "use it from outside."
@@ -87,19 +87,19 @@ class Call:
             if kind is None:
                 found.append(None)
                 continue
-            _, shape, dtype, _, grad, same_as = kind
-            device, is_tensor = next(arrays).device, grad is not None
-            found.append(ArgumentType(shape, dtype, device, bool(grad), is_tensor, same_as))
+            _, shape, dtype, _, grad, same_as, face = kind
+            device = next(arrays).device
+            found.append(ArgumentType(shape, dtype, device, grad, face, same_as))
         return found
 
     def _enter(self, tree: object) -> Hashable:
         if isinstance(tree, Tensor):
-            return self._add(tree, tree.realize_cached_data(), tree.requires_grad)
+            return self._add(tree, tree.realize_cached_data(), tree.requires_grad, tree._face)
         if isinstance(tree, NDArray):
-            return self._add(tree, tree, None)
+            return self._add(tree, tree, False, None)
         if isinstance(tree, np.ndarray):
             array = from_numpy(tree, dtype_of(tree.dtype), default_device())
-            return self._add(tree, array, False)
+            return self._add(tree, array, False, Tensor)
         if isinstance(tree, TensorTuple):
             return (tuple, *map(self._enter, tree.tuple()))
         if isinstance(tree, (tuple, list)):
@@ -114,14 +114,16 @@ class Call:
             raise _NotHashable(tree) from None
         return (type(tree), value)
 
-    def _add(self, original: object, data: NDArray, requires_grad: bool | None) -> Hashable:
+    def _add(
+        self, original: object, data: NDArray, requires_grad: bool, face: type[Tensor] | None
+    ) -> Hashable:
         same_as = None
         if self._positions is not None:
             first = self._positions.setdefault(id(original), len(self.arrays))
             same_as = None if first == len(self.arrays) else first
         self.arrays.append(data if data.is_compact() else data.copy())
         self.originals.append(original)
-        kind = (NDArray, data.shape, data.dtype, data.device.name, requires_grad, same_as)
+        kind = (NDArray, data.shape, data.dtype, data.device.name, requires_grad, same_as, face)
         self._kinds.append(kind)
         return kind
 

@@ -27,7 +27,7 @@ from ..tree import leaves, with_leaves
 from .control.until import computed_again
 from .errors import TraceError
 from .trace.state import Cell
-from .trace.tracer import DATA, EFFECT, RESULT, Trace
+from .trace.tracer import DATA, EFFECT, MEMORY, RESULT, Trace
 
 if TYPE_CHECKING:
     from ..types import Adjoint, Gradients, Value
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 def has_vjp(trace: Trace) -> bool:
-    """May the function be computed again? Not if it writes gradients, arguments or memory in place,
-    as a whole training step does. It may give tensors from outside new data, if the vjp does not
-    read that (`check_states`)."""
+    """May the function be computed again? Not if it writes gradients or arguments, as a whole
+    training step does. It may give tensors from outside new data, or write into their memory, if
+    the vjp does not read that (`check_states`)."""
     does_little = all(
-        o.kind in (RESULT, EFFECT) or (o.kind == DATA and isinstance(o.target, Cell))
+        o.kind in (RESULT, EFFECT, MEMORY) or (o.kind == DATA and isinstance(o.target, Cell))
         for o in trace.outputs
     )
     reads_gradients = trace.grad_reads or trace.fixed_grads or trace.without_grad or trace.cleared
@@ -86,6 +86,8 @@ class Moment:
         self.time = next_stamp()
         self.random = random.snapshot() if trace.draws or trace.host else None
         self.generators = [(g, g.get_state()) for g, _ in trace.generators]
+        drawn = [s for s in trace.sources if s is not np.random]
+        self.generators += [(s, s.get_state()) for s in drawn]
 
     @contextmanager
     def replayed(self) -> Iterator[None]:

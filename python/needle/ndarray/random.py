@@ -122,7 +122,7 @@ def _from_host(
 ) -> NDArray:
     """An array of the numbers that draw() gives, now or (traced) whenever the program runs."""
     if (tracer := tracing.active()) is not None:
-        return tracer.host_numbers(draw, tuple(shape), dtype, device)
+        return tracer.host_numbers(draw, tuple(shape), dtype, device, np.random)
     return from_numpy(np.asarray(draw()), dtype, device)
 
 

@@ -72,7 +72,7 @@ def export(
         "program": writer.json,
         "takes": [writer.values.get(v) for v in program.trace.arguments],
         "arguments": _types(example, kw),
-        "gives": [{"at": o.target, "tensor": o.is_tensor} for o in program.trace.outputs],
+        "gives": [{"at": o.target, "tensor": o.face is not None} for o in program.trace.outputs],
         "result": _nest(program.trace.result),
     }
     safetensors.write_file(path, weights, {KEY: json.dumps(document)}, "export")
@@ -184,7 +184,7 @@ class Exported:
                 slot = self._plan.slots[value]
                 self._template[slot] = tensor.realize_cached_data()._handle
         self._outputs = [
-            Output(RESULT, int(o["at"]), r, host(), o["tensor"])
+            Output(RESULT, int(o["at"]), r, host(), Tensor if o["tensor"] else None)
             for o, r in zip(document["gives"], self._plan.results, strict=True)
         ]
         self._result = _unnest(document["result"])

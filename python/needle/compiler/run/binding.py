@@ -36,6 +36,7 @@ from ..trace.state import Cell, data_of, grad_of, set_data, set_grad
 from ..trace.tracer import EFFECT, ESCAPED, GRADIENT, MEMORY, RESULT, WRITTEN, Output, Trace
 
 if TYPE_CHECKING:
+    from ...tracing import Rewindable
     from ...types import Gradients, NumpyArray, Value
 
 
@@ -122,7 +123,7 @@ class Binding:
         ]
         self.argument_slots = [slots.get(value) for value in trace.arguments]
         self.host_slots = [(host, slots.get(host.value)) for host in trace.host]
-        self.numpy_state: Any = None  # of NumPy's generator before the last call
+        self.host_states: list[tuple[Rewindable, Any]] = []  # before the last call
         self.counter_slot = None if trace.counters is None else slots.get(trace.counters)
 
     def _prepacked(self, weights: Operand, i: int) -> object:
@@ -140,7 +141,7 @@ class Binding:
             if slot is not None:
                 buffers[slot] = array._handle
         if self.host_slots and self.may_fail:  # it takes 30 us
-            self.numpy_state = np.random.get_state()
+            self.host_states = [(s, s.get_state()) for s in self.trace.sources]
         for host, slot in self.host_slots:
             numbers = np.ascontiguousarray(host.draw(), host.value.dtype.storage)
             if slot is not None:
@@ -167,8 +168,8 @@ class Binding:
         """Move the generators back to where they were before the call."""
         for generator, distance in self.trace.advances:
             generator.position -= distance
-        if self.numpy_state is not None:
-            np.random.set_state(self.numpy_state)
+        for source, state in self.host_states:
+            source.set_state(state)
 
     # Memory of results ------------------------------------------------------------------------
 
@@ -266,7 +267,7 @@ class Binding:
                 set_data(tensor, array)
         elif output.kind == GRADIENT:
             owner = target.owner if isinstance(target, Cell) else originals[target]
-            grad = Tensor.make_const(array)
+            grad = (owner._face if isinstance(owner, Tensor) else Tensor).make_const(array)
             if isinstance(owner, Tensor):  # a NumPy array has no gradient
                 set_grad(owner, grad)
             if not isinstance(target, Cell):  # else `deliver` returns it
@@ -347,9 +348,9 @@ COMPILED = Compiled()
 def as_result(array: NDArray, output: Output) -> NDArray | Tensor:
     """What the caller gets. Where eager mode would record a history, it is a node whose gradient
     explains why there is none."""
-    if not output.is_tensor:
+    if output.face is None:
         return array
-    result = Tensor.make_const(array, output.requires_grad)
+    result = output.face.make_const(array, output.requires_grad)
     if output.requires_grad:
         result.op = COMPILED
     return result

@@ -41,6 +41,7 @@ from ..ir.graph import (
 if TYPE_CHECKING:
     from ...ndarray.random import Generator
     from ...tile.ir import TypedProgram
+    from ...tracing import Rewindable
     from ...types import NumpyArray
 
 USE_WHERE = "use ndl.where, ndl.cond or ndl.while_loop instead, or compute this outside"
@@ -72,10 +73,18 @@ class Handle:
 
 
 class HostNumbers:
-    """An input whose numbers NumPy's global generator draws for each call."""
+    """An input whose numbers Python draws for each call, from NumPy's global generator or another
+    source."""
 
-    def __init__(self, draw: Callable[[], object], value: FlatValue, device: BackendDevice):
+    def __init__(
+        self,
+        draw: Callable[[], object],
+        value: FlatValue,
+        device: BackendDevice,
+        source: Rewindable,
+    ):
         self.draw = draw
+        self.source = source
         self.value = value
         self.device = device
 
@@ -260,12 +269,17 @@ class Recording:
         self.call("random_from", device, (name, out, place))
 
     def host_numbers(
-        self, draw: Callable[[], object], shape: Shape, dtype: DType, device: BackendDevice
+        self,
+        draw: Callable[[], object],
+        shape: Shape,
+        dtype: DType,
+        device: BackendDevice,
+        source: Rewindable,
     ) -> NDArray:
-        """Numbers that come from NumPy at each call."""
+        """Numbers that Python draws at each call."""
         handle = self.new_input(math.prod(shape), dtype, HOST)
         assert handle.value is not None
-        self.host.append(HostNumbers(draw, handle.value, device))
+        self.host.append(HostNumbers(draw, handle.value, device, source))
         return compact_view(shape, dtype, device, handle)
 
 

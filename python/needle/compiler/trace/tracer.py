@@ -39,7 +39,7 @@ from .state import Cell, State, Tracked, grad_of
 
 if TYPE_CHECKING:
     from ...autograd.op import Op
-    from ...tracing import Call
+    from ...tracing import Call, Rewindable
     from ...types import Adjoint, Arrays, Backend, RawData
 
 RESULT, DATA, GRADIENT, ESCAPED = "result", "data", "gradient", "escaped"
@@ -54,13 +54,13 @@ if hasattr(os, "register_at_fork"):  # the thread that holds the lock would not 
 
 @dataclass
 class ArgumentType:
-    """The type of an array argument, and whether the function gets it as a Tensor."""
+    """The type of an array argument, and the class of the Tensor that the function gets for it."""
 
     shape: Shape
     dtype: DType
     device: Any
     requires_grad: bool
-    is_tensor: bool  # else an NDArray
+    face: type[Tensor] | None  # None: it gets an NDArray
     same_as: int | None = None  # the position of an earlier argument that is the same object
 
 
@@ -78,7 +78,7 @@ class Output:
     target: Any
     operand: Operand
     device: Any
-    is_tensor: bool = True
+    face: type[Tensor] | None = Tensor  # None: an NDArray
     requires_grad: bool = False
     is_freed: bool = False  # has a backward pass freed its history?
     given_as: tuple[int, ...] = ()  # positions in the result that return this gradient (GRADIENT)
@@ -139,6 +139,11 @@ class Trace:
         targets = (o.target.owner for o in self.outputs if isinstance(o.target, Cell))
         read = (tensor for tensor, _ in self.grad_reads)
         return frozenset(map(id, (*self.assigned, *mutated, *targets, *read, *self.cleared)))
+
+    @property
+    def sources(self) -> list[Rewindable]:
+        """What moves when Python draws numbers for the program."""
+        return list({id(host.source): host.source for host in self.host}.values())
 
     @cached_property
     def mutated(self) -> list[Output]:
@@ -315,7 +320,7 @@ def _enter(
         arrays.append(array)
         if kind.same_as is not None:
             return entered[kind.same_as]
-        given = Tensor.make_const(array, kind.requires_grad) if kind.is_tensor else array
+        given = kind.face.make_const(array, kind.requires_grad) if kind.face else array
         entered[len(arrays) - 1] = given
         return given
 
@@ -351,13 +356,14 @@ def _results(
             return leaf
         if isinstance(leaf, NDArray):
             outputs.append(_output(RESULT, position, leaf, recording))
-            outputs[-1].is_tensor = False
+            outputs[-1].face = None
             return None
         gradient = gradients.get(id(leaf))
         if gradient is not None and not leaf.requires_grad:
             gradient.given_as += (position,)
             return None
         outputs.append(_output(RESULT, position, leaf.realize_cached_data(), recording))
+        outputs[-1].face = leaf._face
         outputs[-1].requires_grad = leaf.requires_grad
         outputs[-1].is_freed = isinstance(leaf.op, Freed)
         return None

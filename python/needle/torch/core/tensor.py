@@ -272,6 +272,7 @@ class TensorTupleFace(TensorTuple):
     """A tuple of such tensors, as a value of the graph."""
 
 
+Tensor._face = Tensor
 _native.set_face(0, EngineTensor, Tensor)
 _native.set_face(1, TensorTuple, TensorTupleFace)
 

@@ -161,12 +161,13 @@ def floor_divide(input: Any, other: Any) -> Any:
     """The largest whole number not above input / other."""
     a, b = in_result_type(input, other)
     if not is_floating(a):
-        _no_zero("floor_divide", b)
+        _no_zero("floor_divide", other, b)
     return A.FloorDivide()(a, b)
 
 
-def _no_zero(name: str, b: Any) -> None:
-    if bool(C.equal(b, 0).realize_cached_data().numpy().any()):
+def _no_zero(name: str, other: Any, b: Any) -> None:
+    is_number = isinstance(other, (int, float))
+    if other == 0 if is_number else bool(C.equal(b, 0).realize_cached_data().numpy().any()):
         raise fail(name, "ZeroDivisionError")
 
 
@@ -175,7 +176,7 @@ def remainder(input: Any, other: Any) -> Any:
     """The remainder of floor division, with the sign of other."""
     a, b = in_result_type(input, other)
     if not is_floating(a):
-        _no_zero("remainder", b)
+        _no_zero("remainder", other, b)
     return A.Remainder()(a, b)
 
 
@@ -201,7 +202,7 @@ def fmod(input: Any, other: Any) -> Any:
     """The remainder of division rounded towards zero, with the sign of input."""
     a, b = in_result_type(input, other)
     if not is_floating(a):
-        _no_zero("fmod", b)
+        _no_zero("fmod", other, b)
     return Fmod()(a, b)
 
 

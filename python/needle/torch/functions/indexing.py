@@ -14,6 +14,7 @@ from ...ndarray.index import gather as select
 from ...ops import compare as C
 from ...ops.index import along_axis as L, indexing as I
 from ...ops.reduce import shared
+from ...tracing import active
 from ..core import writing
 from ..core.dtypes import dtype_in_engine as kind, result_in_engine
 from ..core.tensor import wrap
@@ -192,10 +193,18 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     at = at.reshape(-1)
     if x.ndim == 0:
         return x.reshape(1)[at].reshape(())
-    low = at.realize_cached_data().numpy()
-    if low.size and (low.min() < 0 or low.max() >= x.shape[axis]):
+    return getitem(x, (*[slice(None)] * axis, _from_the_start(at, x.shape[axis])))
+
+
+def _from_the_start(at: Any, size: int) -> Any:
+    """Positions, which may not be negative. While a function is traced their elements are not known
+    yet: negative ones become too large, so that its program raises."""
+    if active() is not None:
+        return where(at < 0, at.new_full((), size), at)
+    found = at.realize_cached_data().numpy()
+    if found.size and (found.min() < 0 or found.max() >= size):
         raise IndexError("index out of range in self")
-    return getitem(x, (*[slice(None)] * axis, at))
+    return at
 
 
 @takes_out

@@ -173,6 +173,8 @@ class NAdam(_Moments):
             "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
         })  # fmt: skip
 
+    compiles = False
+
     def first_state(self, p: Tensor, group: Group) -> State:
         return {"mu_product": torch.ones(()), **super().first_state(p, group)}
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ... import torch
+from ...tracing import active
 from .optimizer import Optimizer
 from .rule import number
 
@@ -37,6 +38,17 @@ def per_group(optimizer: Optimizer, name: str, given: Any) -> list[Any]:
             f"Expected {len(optimizer.param_groups)} values for {name}, but got {len(given)}."
         )
     return list(given)
+
+
+def check_untraced(scheduler: LRScheduler) -> None:
+    """Raise while a function is traced: its program reads the rates, and would not change them."""
+    if active() is not None:
+        from ...compiler.errors import TraceError
+
+        raise TraceError(
+            f"[torch.optim.lr_scheduler.{type(scheduler).__name__}] call step() between calls of "
+            "the compiled function, which reads the learning rate in every call."
+        )
 
 
 def _counting(step: Callable[..., Any], optimizer: Optimizer) -> Callable[..., Any]:
@@ -99,6 +111,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch, or to a given one."""
+        check_untraced(self)
         self._step_count += 1
         if self._step_count == 2 and not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
@@ -366,6 +379,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
+        check_untraced(self)
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -432,6 +446,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = schedulers[0].get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
+        check_untraced(self)
         self.last_epoch += 1
         i = bisect_right(self._milestones, self.last_epoch)
         starts = i > 0 and self._milestones[i - 1] == self.last_epoch
@@ -521,6 +536,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.num_bad_epochs = 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+        check_untraced(self)
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):

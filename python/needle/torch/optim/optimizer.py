@@ -7,10 +7,11 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ... import torch
-from ...facts import changed
+from ...facts import changed, undo_on_failure
+from ...tracing import active
 from ..nn.base.hooks import RemovableHandle, add
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def stepped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if active() is not None:
+            self._note_traced()
         for hook in tuple(self._optimizer_step_pre_hooks.values()):
             given = hook(self, args, kwargs)
             if given is not None:
@@ -131,6 +134,29 @@ class Optimizer:
             raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
         changed()
+
+    compiles: ClassVar[bool] = False  # may a compiled function step?
+
+    def _note_traced(self) -> None:
+        """A step is traced: what it puts in the state is taken back if the call fails."""
+        if not self.compiles:
+            from ...compiler.errors import TraceError
+
+            raise TraceError(
+                f"[torch.optim.{type(self).__name__}] its step cannot be compiled, since it "
+                "depends on numbers that Python keeps; call it outside of the compiled function."
+            )
+        undo_on_failure(self._undo)
+
+    def _undo(self) -> Callable[[], None]:
+        before = {p: dict(values) for p, values in self.state.items()}
+
+        def restore() -> None:
+            self.state.clear()
+            self.state.update(before)
+            changed()
+
+        return restore
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or make them zeros."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ... import torch
 from ...autograd.writing import note_write
+from ...dtype import float64
+from ...facts import Fact
 from ...ndarray import functions as F, layout
+from ...ndarray.array import make_view
 from ...optim.rule import rule_program
 from ...tile.ir import Program
+from ...tracing import active, tracing
 from .optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ def check_at_least(name: str, value: Any, least: float = 0.0) -> None:
 class ElementwiseOptimizer(Optimizer):
     """Subclasses say what a parameter's state is at first, a step's numbers, and its rule."""
 
+    compiles: ClassVar[bool] = True
     counts: ClassVar[bool] = True  # is there a `step` in the state?
     _programs: ClassVar[dict[Key, Program]] = {}
 
@@ -79,15 +85,10 @@ class ElementwiseOptimizer(Optimizer):
             state = self.state[p]
             if not state:
                 if self.counts:
-                    state["step"] = torch.tensor(0.0)
+                    with tracing(None):
+                        state["step"] = torch.tensor(0.0)
                 state.update(self.first_state(p, group))
-            if self.counts:
-                step = state["step"]
-                if isinstance(step, torch.Tensor):
-                    step += 1
-                else:
-                    step = state["step"] = torch.tensor(float(step) + 1)
-            t = number(step) if self.counts else 0.0
+            t = self._next_step(state) if self.counts else 0.0
             names = tuple(n for n in state if n in self._averages(state))
             together.setdefault((t, names, p.dtype), []).append(p)
         for key, members in together.items():
@@ -95,17 +96,41 @@ class ElementwiseOptimizer(Optimizer):
             self._run(group, t, names, members)
 
     @staticmethod
+    def _next_step(state: State) -> float:
+        """The number of this step. While a function is traced, its program counts (`Counted`)."""
+        if not isinstance(state["step"], torch.Tensor):
+            state["step"] = torch.tensor(float(state["step"]))
+        step = state["step"]
+        if active() is None:
+            step += 1
+            return number(step)
+        with tracing(None):
+            return number(step) + 1
+
+    def _rates(self, group: Group, t: float, members: list[Tensor]) -> list[Any]:
+        """The numbers of step t as scalars, on the members' device."""
+        device = members[0].cached_data.device
+        tracer = active()
+        if tracer is None:
+            return [F.full((), rate, "float64", device) for rate in self.rates(group, t)]
+        steps = [self.state[p]["step"] for p in members] if self.counts else []
+        with tracing(None):
+            counted, count = Counted(self, group, steps), len(self.rates(group, t))
+        tracer.facts[id(self), f"options {id(group)}"] = counted.options()
+        row = tracer.host_numbers(counted.draw, (count,), float64, device, counted)
+        return [make_view((), (), i, float64, device, row._handle) for i in range(count)]
+
+    @staticmethod
     def _averages(state: State) -> list[str]:
         return [n for n, v in state.items() if n != "step" and isinstance(v, torch.Tensor)]
 
     def _run(self, group: Group, t: float, names: tuple[str, ...], members: list[Tensor]) -> None:
-        rates = self.rates(group, t)
+        scalars = self._rates(group, t, members)
         flags = (bool(group.get("maximize")), *self.flags(group))
-        key = (type(self), flags, names, len(rates))
+        key = (type(self), flags, names, len(scalars))
         program = self._programs.get(key)
         if program is None:
-            program = self._programs[key] = self._make(flags, names, len(rates))
-        scalars = [F.full((), rate, "float64", members[0].cached_data.device) for rate in rates]
+            program = self._programs[key] = self._make(flags, names, len(scalars))
         calls = []
         copies: list[tuple[NDArray, NDArray]] = []
         changing = []
@@ -134,6 +159,41 @@ class ElementwiseOptimizer(Optimizer):
             return self.rule(p, -g if maximizes else g, state, tuple(more), rates)
 
         return rule_program(type(self).__name__, update, names, count)
+
+
+class Counted:
+    """The rates of a compiled step, which Python computes at each run: it counts the steps, and
+    sees the learning rate of the moment."""
+
+    def __init__(self, optimizer: ElementwiseOptimizer, group: Group, steps: Sequence[Tensor]):
+        self.optimizer, self.group = optimizer, group
+        self.steps = [step.numpy() for step in steps]  # their memory
+
+    def draw(self) -> Sequence[float]:
+        """Count, and compute the rates."""
+        for step in self.steps:
+            step += 1
+        return self.optimizer.rates(self.group, float(self.steps[0]) if self.steps else 0.0)
+
+    def options(self) -> Fact:
+        """What the program has fixed of the group."""
+        form = partial(form_of, self.optimizer, self.group)
+        return Fact(form, form(), f"{type(self.optimizer).__name__}'s options", is_told=False)
+
+    def get_state(self) -> list[float]:
+        """The counts."""
+        return [float(step) for step in self.steps]
+
+    def set_state(self, state: list[float]) -> None:
+        """Count from there."""
+        for step, count in zip(self.steps, state, strict=True):
+            step[...] = count
+
+
+def form_of(optimizer: ElementwiseOptimizer, group: Group) -> tuple[object, ...]:
+    """What decides the form of a group's step: options, and whose step it is."""
+    members = tuple(map(id, group["params"]))
+    return (bool(group.get("maximize")), *optimizer.flags(group), members)
 
 
 def _in_rows(array: NDArray) -> NDArray:

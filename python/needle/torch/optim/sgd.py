@@ -99,6 +99,8 @@ class ASGD(ElementwiseOptimizer):
             "capturable": capturable,
         })  # fmt: skip
 
+    compiles = False
+
     def first_state(self, p: Tensor, group: Group) -> State:
         eta = torch.tensor(number(group["lr"]))
         return {"eta": eta, "mu": torch.ones(()), **averages(p, "ax")}

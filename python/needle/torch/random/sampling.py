@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ... import tracing
 from ...autograd import Tensor as EngineTensor, write_in_place
 from ...backend import cpu
-from ...dtype import DType, int64
+from ...dtype import DType, float32, int64
 from ...ndarray import functions as F
 from ...ndarray.array import from_numpy
 from ..core import writing
@@ -20,9 +23,34 @@ from ..functions.creation import check_grad, kind_of, sizes
 from . import numbers
 from .generator import Generator, source
 
+if TYPE_CHECKING:
+    from ...tracing import Tracer
+
+
+class Drawing:
+    """Numbers that a traced function's program draws whenever it runs."""
+
+    def __init__(self, distribution: Callable[..., Any], source: Generator, options: Any):
+        self.draw = partial(distribution, source, *options)
+        self.source = source
+
+    def array(self, tracer: Tracer, shape: tuple[int, ...], dtype: DType) -> Any:
+        """An array that holds them."""
+        stored = float32 if dtype.is_floating and dtype.itemsize < 4 else dtype
+        return F.cast(tracer.host_numbers(self.draw, shape, stored, cpu(), self.source), dtype)
+
+
+def draw(distribution: Callable[..., Any], generator: Generator | None, *options: Any) -> Any:
+    """Numbers of a distribution: now, or at each run of a traced function."""
+    if tracing.active() is not None:
+        return Drawing(distribution, source(generator), options)
+    return distribution(source(generator), *options)
+
 
 def made(values: Any, shape: tuple[int, ...], dtype: DType) -> Any:
     """An array of the engine of these numbers."""
+    if isinstance(values, Drawing) and (tracer := tracing.active()) is not None:
+        return values.array(tracer, shape, dtype)
     return from_numpy(np.asarray(values).reshape(shape), dtype, cpu())
 
 
@@ -50,14 +78,14 @@ def _wrapped(values: Any, shape: tuple[int, ...], dtype: DType, rest: dict[str, 
 def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, **rest: Any) -> Tensor:
     """Even in [0, 1)."""
     shape, wanted = _placed("rand", size, rest), _floating("check_uniform_bounds", dtype)
-    return _wrapped(numbers.uniform(source(generator), _count(shape), wanted), shape, wanted, rest)
+    return _wrapped(draw(numbers.uniform, generator, _count(shape), wanted), shape, wanted, rest)
 
 
 @takes_out
 def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, **rest: Any) -> Tensor:
     """Normal numbers."""
     shape, wanted = _placed("randn", size, rest), _floating("normal_kernel_cpu", dtype)
-    values = numbers.normal(source(generator), _count(shape), wanted, 0.0, 1.0)
+    values = draw(numbers.normal, generator, _count(shape), wanted, 0.0, 1.0)
     return _wrapped(values, shape, wanted, rest)
 
 
@@ -89,7 +117,7 @@ def randint(
         )
     shape, wanted = _placed("randint", (size,), rest), kind_of(dtype, int64)
     return _wrapped(
-        numbers.integers(source(generator), _count(shape), low, high), shape, wanted, rest
+        draw(numbers.integers, generator, _count(shape), low, high), shape, wanted, rest
     )
 
 
@@ -100,7 +128,7 @@ def randperm(
     """0 ... n - 1 in random order."""
     if n < 0:
         raise fail("randperm", f"n must be non-negative, got {n}")
-    return _wrapped(numbers.permutation(source(generator), n), (n,), kind_of(dtype, int64), rest)
+    return _wrapped(draw(numbers.permutation, generator, n), (n,), kind_of(dtype, int64), rest)
 
 
 def rand_like(input: Any, *, dtype: Any = None, **rest: Any) -> Tensor:
@@ -127,7 +155,7 @@ def normal(
     """Normal numbers of given averages and deviations."""
     if size is not None:
         shape, wanted = _placed("normal", (size,), rest), _floating("normal_kernel_cpu", dtype)
-        values = numbers.normal(source(generator), _count(shape), wanted, float(mean), float(std))
+        values = draw(numbers.normal, generator, _count(shape), wanted, float(mean), float(std))
         return _wrapped(values, shape, wanted, rest)
     tensors = [v for v in (mean, std) if isinstance(v, EngineTensor)]
     if isinstance(std, EngineTensor) and bool((std < 0).any()):
@@ -226,7 +254,7 @@ def uniform_(
         )
     dtype = _floating("check_uniform_bounds", None, kind(x))
     return _filled(
-        "uniform_", x, numbers.uniform(source(generator), _size(x), dtype, float(a), float(b))
+        "uniform_", x, draw(numbers.uniform, generator, _size(x), dtype, float(a), float(b))
     )
 
 
@@ -237,7 +265,7 @@ def normal_(
     if std < 0:
         raise fail("normal_", f"normal expects std >= 0.0, but found std {std}")
     dtype = _floating("normal_kernel_cpu", None, kind(x))
-    values = numbers.normal(source(generator), _size(x), dtype, float(mean), float(std))
+    values = draw(numbers.normal, generator, _size(x), dtype, float(mean), float(std))
     return _filled("normal_", x, values)
 
 
@@ -247,7 +275,7 @@ def bernoulli_(x: Any, p: Any = 0.5, *, generator: Generator | None = None) -> A
     if not isinstance(p, EngineTensor):
         if not 0 <= p <= 1:
             raise fail("bernoulli_", f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-        return _filled("bernoulli_", x, numbers.bernoulli(g, _size(x), float(p)))
+        return _filled("bernoulli_", x, draw(numbers.bernoulli, generator, _size(x), float(p)))
     chances = p.detach().expand(tuple(x.shape)).double().numpy().reshape(-1)
     if chances.size and not ((chances >= 0) & (chances <= 1)).all():
         raise fail("bernoulli_", "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
@@ -261,30 +289,28 @@ def exponential_(x: Any, lambd: float = 1.0, *, generator: Generator | None = No
     """Write numbers with the density lambd e^(-lambd x)."""
     if lambd <= 0:
         raise fail("exponential_", f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    return _filled(
-        "exponential_", x, numbers.exponential(source(generator), _size(x), float(lambd))
-    )
+    return _filled("exponential_", x, draw(numbers.exponential, generator, _size(x), float(lambd)))
 
 
 def cauchy_(
     x: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None
 ) -> Any:
     """Write numbers of Cauchy's distribution."""
-    return _filled("cauchy_", x, numbers.cauchy(source(generator), _size(x), median, sigma))
+    return _filled("cauchy_", x, draw(numbers.cauchy, generator, _size(x), median, sigma))
 
 
 def geometric_(x: Any, p: float, *, generator: Generator | None = None) -> Any:
     """Write how many trials there are until one succeeds."""
     if not 0 < p < 1:
         raise fail("geometric_", f"geometric_ expects p to be in (0, 1), but got p={p}")
-    return _filled("geometric_", x, numbers.geometric(source(generator), _size(x), p))
+    return _filled("geometric_", x, draw(numbers.geometric, generator, _size(x), p))
 
 
 def log_normal_(
     x: Any, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None
 ) -> Any:
     """Write e to the power of normal numbers."""
-    return _filled("log_normal_", x, numbers.log_normal(source(generator), _size(x), mean, std))
+    return _filled("log_normal_", x, draw(numbers.log_normal, generator, _size(x), mean, std))
 
 
 def random_(
@@ -296,12 +322,12 @@ def random_(
     **named: Any,
 ) -> Any:
     """Write whole numbers in [from, to), or of all sizes that x's dtype holds."""
-    g, low, high = source(generator), named.get("from", a), named.get("to", b)
+    low, high = named.get("from", a), named.get("to", b)
     if low is None and high is None:
-        return _filled("random_", x, numbers.all_integers(g, _size(x), kind(x)))
+        return _filled("random_", x, draw(numbers.all_integers, generator, _size(x), kind(x)))
     if high is None:
         low, high = 0, low
-    return _filled("random_", x, numbers.integers(g, _size(x), low or 0, high))
+    return _filled("random_", x, draw(numbers.integers, generator, _size(x), low or 0, high))
 
 
 METHODS = {f.__name__: f for f in (

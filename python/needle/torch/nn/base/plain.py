@@ -7,9 +7,20 @@ from collections.abc import Callable
 from inspect import Parameter as Argument, Signature
 from typing import Any, ClassVar, dataclass_transform
 
+from ....tracing import active
 from .module import Module
 
 KIND = Argument.POSITIONAL_OR_KEYWORD
+
+
+class _Noting:
+    """The fields of a layer as attributes, whose reads a tracer notes."""
+
+    def __init__(self, layer: Module):
+        self.layer = layer
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self.layer, name)
 
 
 @dataclass_transform()
@@ -47,7 +58,7 @@ class Plain(Module):
 
     def forward(self, *inputs: Any) -> Any:
         """The function of the inputs, with the fields as options."""
-        own = self.__dict__
+        own = self.__dict__ if active() is None else _Noting(self)
         return self._function(*inputs, **{name: own[name] for name in self._fields})
 
     def extra_repr(self) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,20 @@ class Generator:
     def _set(self, seed: int) -> None:
         self._seed = seed % 2**64
         self._kept = None
+        for made in ("_words", "_integers"):
+            self.__dict__.pop(made, None)
+
+    @cached_property
+    def _words(self) -> Any:
+        """NumPy's generator of words, which the first draw makes: importing it takes 10 ms."""
         state = np.random.RandomState(self._seed & 0xFFFFFFFF).get_state(legacy=False)
-        self._words = np.random.MT19937()
-        self._words.state = {"bit_generator": "MT19937", "state": state["state"]}
-        self._integers = np.random.Generator(self._words)
+        words = np.random.MT19937()
+        words.state = {"bit_generator": "MT19937", "state": state["state"]}
+        return words
+
+    @cached_property
+    def _integers(self) -> Any:
+        return np.random.Generator(self._words)
 
     def manual_seed(self, seed: int) -> Generator:
         """Begin anew with this seed."""
@@ -44,7 +54,9 @@ class Generator:
 
     def seed(self) -> int:
         """Begin anew with a seed that nobody knows."""
-        self._set(secrets.randbits(53))
+        from secrets import randbits  # loads ciphers: 5 ms
+
+        self._set(randbits(53))
         return self._seed
 
     def words(self, count: int) -> Words:

@@ -70,7 +70,14 @@ def as_strided_scatter(
     storage_offset: int | None = None,
 ) -> Any:
     """A copy with src at the elements that strides name."""
-    result = S.contiguous(input).clone()
+    data = check("as_strided_scatter", input).cached_data
+    if not data.is_row_major() or (storage_offset is not None and data.offset):
+        raise fail(
+            "as_strided_scatter",
+            "the input is a part of other memory, which strides would count in; pass a contiguous "
+            "clone(), and strides in that.",
+        )
+    result = input.clone()
     S.as_strided(result, size, stride, storage_offset).copy_(src)
     return result
 

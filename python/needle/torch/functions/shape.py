@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...autograd import TensorOp
 from ...dtype import DType
 from ...ndarray import layout
-from ...ndarray.array import make_view
 from ...ops.shape import concat as J, movement as M
 from ...ops.shape.movement import Diagonal, Flip, OnDiagonal, Triangle
 from ..core.dtypes import dtype_in_engine as kind, in_engine
@@ -381,57 +379,18 @@ def triu(input: Any, diagonal: int = 0) -> Any:
 # Strides ------------------------------------------------------------------------------------------
 
 
-class AsStrided(TensorOp):
-    """y = the memory of x under other strides"""
-
-    linear = True
-
-    def __init__(self, size: tuple[int, ...], stride: tuple[int, ...], offset: int):
-        self.size, self.stride, self.offset = size, stride, offset
-
-    def compute(self, a: Any) -> Any:
-        return make_view(self.size, self.stride, self.offset, a.dtype, a.device, a._handle)
-
-    def gradient(self, out_grad: Any, node: Any) -> Any:
-        x = node.inputs[0]
-        return IntoStrided(self, tuple(x.shape))(out_grad)
-
-
-class IntoStrided(TensorOp):
-    """The adjoint of AsStrided, for a compact x"""
-
-    def __init__(self, of: AsStrided, shape: tuple[int, ...]):
-        self.of, self.shape = of, shape
-
-    def compute(self, a: Any) -> Any:
-        import numpy as np
-
-        from ...ndarray.array import from_numpy
-
-        places = np.lib.stride_tricks.as_strided(
-            np.arange(math.prod(self.shape)), self.of.size, [8 * s for s in self.of.stride]
-        )
-        total = np.zeros(math.prod(self.shape), a.numpy().dtype)
-        np.add.at(total, (places + self.of.offset).reshape(-1), a.numpy().reshape(-1))
-        return from_numpy(total.reshape(self.shape), a.dtype, a.device)
-
-    def gradient(self, out_grad: Any, node: Any) -> Any:
-        return self.of(out_grad.contiguous())
-
-
 def as_strided(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
     """A view of the memory with any strides."""
+    from .strides import AsStrided
+
     x = check("as_strided", input)
     offset = x.cached_data.offset if storage_offset is None else storage_offset
     size, stride = sizes_of((size,)), sizes_of((stride,))
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-    if math.prod(size) and (min(stride, default=0) < 0 or last >= x.cached_data._handle.size):
-        raise fail("as_strided", f"setStorage: sizes {size}, strides {stride} are out of bounds")
-    if x.requires_grad and not x.is_contiguous():
-        x = x.contiguous()
-    return AsStrided(size, stride, offset)(x)
+    if len(size) != len(stride):
+        raise fail("as_strided", "mismatch in length of strides and shape")
+    return AsStrided(size, stride, offset, x.cached_data)(x)
 
 
 def contiguous(input: Any, memory_format: object = None) -> Any:

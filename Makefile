@@ -104,7 +104,7 @@ tsan: .venv-tsan/installed .venv-tsan/with-test ## the thread pool's tests under
 
 cuda: $(VENV)/tested $(VENV)/with-test $(VENV)/with-cuda ## tests of cuda() on the simulator, which stands for the driver
 	NEEDLE_CUDA=sim $(PYTEST) tests/cuda
-	NEEDLE_CUDA=sim $(PYTEST) -k "cuda()" tests/parity
+	NEEDLE_CUDA=sim $(PYTEST) -k cuda tests/parity
 
 selftest: build/selftest/needle_selftest ## the kernels' self-test, without Python
 	$<

@@ -63,6 +63,7 @@ KERNELS: dict[str, tuple[dict[str, object], ...]] = {
     "searchsorted": ({"DTYPE": "f64", "RANK": 4},),
     "sort_chunks": ({"DTYPE": "f64", "RANK": 2},),
     "sort_merge": ({"RANK": 2},),
+    "transpose": ({"OUT": "f64", "DTYPE": "f16_t", "RANK": 4},),
     "unary": ({"FUNCTION": "gelu", "DTYPE": "f32", "RANK": 4},),
     "where": ({"DTYPE": "f64", "RANK": 4},),
 }

@@ -71,7 +71,8 @@ def sparse(d: Any) -> ndl.Tensor:
 
 CALLS: dict[str, Call] = {
     "fill": lambda d: ndl.full((70, 40), 2.5, device=d),
-    "copy": lambda d: ndl.cat([drawn(d, 40, 70).transpose(), drawn(d, 70, 2)], 1),
+    "copy": lambda d: ndl.cat([drawn(d, 40, 70), drawn(d, 40, 2)], 1),
+    "transpose": lambda d: ndl.cat([drawn(d, 3, 40, 70).transpose(), drawn(d, 3, 70, 2)], 2),
     "unary": lambda d: drawn(d, 70, 40).exp(),
     "binary": lambda d: drawn(d, 70, 40) + drawn(d, 40, seed=1),
     "where": lambda d: ndl.where(drawn(d, 70, 40) > 0, drawn(d, 70, 40), drawn(d, 1, 40)),

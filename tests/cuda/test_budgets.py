@@ -47,7 +47,9 @@ BUDGETS = {
     "columns": Budget("reduce", lambda d: drawn(d, 256, 256).sum(0), 4, 32),
     "softmax": Budget("tile_softmax_program_rows", lambda d: softmax(drawn(d, 64, 256), 1), 4, 4),
     "elementwise": Budget("binary", lambda d: drawn(d, 64, 256) + 1, 4, 4),
-    "transpose": Budget("copy", lambda d: ndl.cat([drawn(d, 256, 256).transpose()] * 1, 1), 32, 4),
+    "transpose": Budget(
+        "transpose", lambda d: ndl.cat([drawn(d, 256, 256).transpose()], 1), 4, 4, 1
+    ),
 }
 
 

@@ -97,6 +97,16 @@ struct ResultOf<F, T> {
 template <class F, class T>
 using Result = typename ResultOf<F, T>::Type;
 
+// An element as another type's.
+template <class To, class From>
+ELEMENT To copied(From x) {
+  if constexpr (is_same<To, From>) {
+    return x;
+  } else {
+    return stored<To>(loaded(x));
+  }
+}
+
 // A number that the host passes in 8 bytes: a double for floating types, else an integer.
 union Number {
   f64 real;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 import numpy as np
@@ -9,7 +10,10 @@ import numpy as np
 from ..._native import cuda
 from ...dtype import DType, Scalar, float32
 from ..protocol import Operand
-from .modules import by_rank
+from . import views
+from .modules import by_rank, kernel
+
+TILE = 32  # rows and columns of transpose.cu
 
 # What elements of a dtype are in native/cuda/kernels.
 STORED: dict[str, str] = {
@@ -32,8 +36,33 @@ def fill(out: Operand, value: Scalar) -> None:
 
 
 def copy(out: Operand, a: Operand) -> None:
+    axes = _turned_axes(out, a)
+    if axes is not None:
+        return _transpose(out, a, *axes)
     find = by_rank("copy", OUT=STORED[out.dtype], DTYPE=STORED[a.dtype])
     cuda.launch_each(find, (out,), (a,), b"", "copy")
+
+
+def _turned_axes(out: Operand, a: Operand) -> tuple[int, int] | None:
+    """The axes along which a's and out's neighbours lie, if they are two long ones."""
+    if len(a.shape) != len(out.shape) or len(out.shape) > views.MOST_AXES + 2:
+        return None
+    long = [axis for axis, n in enumerate(out.shape) if n >= TILE and a.shape[axis] == n]
+    rows = [axis for axis in long if a.strides[axis] == 1 and out.strides[axis] != 1]
+    columns = [axis for axis in long if out.strides[axis] == 1 and a.strides[axis] != 1]
+    return (rows[0], columns[0]) if rows and columns else None
+
+
+def _transpose(out: Operand, a: Operand, row: int, column: int) -> None:
+    others = [axis for axis in range(len(out.shape)) if axis not in (row, column)]
+    shape = tuple(out.shape[axis] for axis in others)
+    broadcast = [views.broadcast_strides(o, tuple(out.shape)) for o in (out, a)]
+    rank, tail = views.space(shape, [tuple(s[axis] for axis in others) for s in broadcast])
+    rows, columns = out.shape[row], out.shape[column]
+    tail += views.members("2q2I", out.strides[row], a.strides[column], rows, columns)
+    call = kernel("transpose", OUT=STORED[out.dtype], DTYPE=STORED[a.dtype], RANK=rank)
+    tiles = views.blocks_for(rows, TILE) * views.blocks_for(columns, TILE)
+    call.launch(tiles * math.prod(shape), 256, (out,), (a,), tail)
 
 
 def unary(name: str, out: Operand, a: Operand) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from .protocol import Offers
+
+if TYPE_CHECKING:
+    from .gpu.custom.kernel import Kernel
 
 __all__ = [
     "BackendDevice", "cpu", "cpu_numpy", "cuda", "default_device", "all_devices", "device_named",
@@ -142,6 +145,13 @@ class Cuda:
         """Bytes of the device in use, their peak, and bytes kept for reuse."""
         found: dict[str, int] = self._driver.memory_stats()
         return found
+
+    @property
+    def Kernel(self) -> type[Kernel]:
+        """CUDA C that is compiled and run: `ndl.cuda.Kernel(source)(grid, block, *arrays)`."""
+        from .gpu.custom.kernel import Kernel
+
+        return Kernel
 
     @property
     def _driver(self) -> Any:

@@ -19,8 +19,13 @@ def find_driver() -> bool:
     if config.CUDA == "off":
         return False
     if config.CUDA is not None:
-        simulator = Path(_native.__file__).parent / SIMULATOR
-        path = str(simulator) if config.CUDA == "sim" else config.CUDA
-        _native.cuda.set_library(path, True)
+        _native.cuda.set_library(driver_path(), True)
         _native.cuda.set_caching(False)
     return _native.cuda.is_available()
+
+
+def driver_path() -> str:
+    """The library that is the driver, or stands for it."""
+    if config.CUDA == "sim":
+        return str(Path(_native.__file__).parent / SIMULATOR)
+    return config.CUDA or "libcuda.so.1"

@@ -1,0 +1,1 @@
+"""Kernels of users: CUDA C that is run at once, and what the simulator finds in it."""

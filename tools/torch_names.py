@@ -41,7 +41,10 @@ The same seed gives the same numbers as PyTorch on the CPU, for `rand`, `randn`,
 `torch.load` write and read both of PyTorch's formats; files that hold anything but tensors,
 containers and numbers are refused, because loading them would run code of the file.
 
-`torch.compile`, `torch.jit.script` and `torch.jit.trace` give the function itself: it runs eagerly.
+`torch.compile` and functions under `torch.jit.script` and `torch.jit.trace` are compiled by
+`needle.jit`; what cannot be traced runs eagerly after one warning. `needle.jit` compiles whole
+training steps with all optimizers whose steps go element by element but NAdam and ASGD.
+
 There are no complex numbers, no sparse tensors and no GPU yet. A change in place of a tensor that
 an earlier operator needs is an error in PyTorch; where gradients are recorded, here the gradient is
 that of the former values.

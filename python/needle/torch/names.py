@@ -104,6 +104,15 @@ TABLE: dict[str, str] = {
         "cumulative_trapezoid gradient nonzero_static empty_permuted mvlgamma resize_as_ igamma "
         "igammac is_distributed"
     ),
+    "functions.networks": (
+        "dropout dropout_ alpha_dropout embedding batch_norm layer_norm group_norm"
+    ),
+    "nn.functional": (
+        "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d "
+        "adaptive_avg_pool1d avg_pool1d max_pool1d max_pool2d max_pool3d bilinear celu celu_ "
+        "selu selu_ hardshrink channel_shuffle pixel_shuffle pixel_unshuffle pairwise_distance "
+        "pdist rms_norm"
+    ),
     "random.generator": (
         "Generator default_generator manual_seed seed initial_seed get_rng_state set_rng_state"
     ),

@@ -191,6 +191,8 @@ def _is_recorded(x: object) -> bool:
 class TensorTuple(Value):
     """A value whose data is a tuple: what `split` gives."""
 
+    _face: ClassVar[type[Tensor]]  # the class of its elements
+
     def __len__(self) -> int:
         return len(self._shape_data())
 
@@ -475,4 +477,4 @@ class Tensor(Value, TensorMethods):
         return HookHandle(remove)
 
 
-Tensor._face = Tensor
+Tensor._face = TensorTuple._face = Tensor

@@ -121,7 +121,7 @@ def elements(value: TensorTuple, which: slice = slice(None)) -> tuple[Tensor, ..
     if isinstance(value.op, MakeTensorTuple):
         return tuple(value.inputs[which])
     if value.op is None and value.cached_data is not None and not value.requires_grad:
-        return tuple([Tensor.make_const(data) for data in value.cached_data[which]])
+        return tuple([value._face.make_const(data) for data in value.cached_data[which]])
     indices = range(len(value))[which]
     if isinstance(value, PartialTuple):
         parts = value.parts

@@ -113,6 +113,7 @@ TABLE: dict[str, str] = {
         "selu selu_ hardshrink channel_shuffle pixel_shuffle pixel_unshuffle pairwise_distance "
         "pdist rms_norm"
     ),
+    "linalg.functions": "det slogdet logdet inverse=inv pinverse",
     "random.generator": (
         "Generator default_generator manual_seed seed initial_seed get_rng_state set_rng_state"
     ),

@@ -271,6 +271,8 @@ def wrap(data: NDArray | Any, requires_grad: bool = False) -> Tensor:
 class TensorTupleFace(TensorTuple):
     """A tuple of such tensors, as a value of the graph."""
 
+    _face = Tensor
+
 
 Tensor._face = Tensor
 _native.set_face(0, EngineTensor, Tensor)

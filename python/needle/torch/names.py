@@ -104,7 +104,7 @@ TABLE: dict[str, str] = {
         "cumulative_trapezoid gradient nonzero_static empty_permuted mvlgamma resize_as_ igamma "
         "igammac is_distributed"
     ),
-    "functions.networks": (
+    "nn.functional.under_torch": (
         "dropout dropout_ alpha_dropout embedding batch_norm layer_norm group_norm"
     ),
     "nn.functional": (

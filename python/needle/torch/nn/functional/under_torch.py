@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..nn import functional as N
+from .. import functional as N
 
 
 def dropout(input: Any, p: float, train: bool) -> Any:

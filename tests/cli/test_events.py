@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from needle.cli.events import EventWriter, crc32c
+from needle.io.events import EventWriter, crc32c
 
 
 def slow_crc32c(data: bytes) -> int:

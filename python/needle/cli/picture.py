@@ -6,8 +6,6 @@ The curve picture has one panel above the other, each with its own vertical axis
 from __future__ import annotations
 
 import math
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..io.png import png_of
 from ..system.writing import write_whole
 
 Array = np.ndarray[Any, Any]
@@ -70,19 +69,7 @@ GLYPHS = _glyphs()
 
 def write_png(path: Path, pixels: Array) -> None:
     """Write (H, W, 3) colours or (H, W) greys, uint8, as a PNG file."""
-    height, width = pixels.shape[:2]
-    color_type = 2 if pixels.ndim == 3 else 0
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        )
-
-    rows = pixels.reshape(height, -1)
-    unfiltered = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1)
-    header = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
-    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(unfiltered.tobytes(), 9)), (b"IEND", b"")]
-    write_whole(path, b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts))
+    write_whole(path, png_of(pixels))
 
 
 class Canvas:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..io import load
+from ..io.events import EventWriter
 from ..nn import Module
 from ..system.writing import write_whole
 from ..train.trainer import Callback, Trainer
 from .errors import UsageError
-from .events import EventWriter
 from .picture import draw_history, write_png
 from .tasks import build_model
 

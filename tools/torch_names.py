@@ -45,7 +45,8 @@ containers and numbers are refused, because loading them would run code of the f
 `needle.jit`; what cannot be traced runs eagerly after one warning. `needle.jit` compiles whole
 training steps with all optimizers whose steps go element by element but NAdam and ASGD.
 
-There are no complex numbers, no sparse tensors and no GPU yet. A change in place of a tensor that
+There are no complex numbers and no GPU yet. Sparse tensors are matrices in COO form, for products
+with dense ones. `torch.distributed` is a world of one process. A change in place of a tensor that
 an earlier operator needs is an error in PyTorch; where gradients are recorded, here the gradient is
 that of the former values.
 

@@ -440,9 +440,13 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
         "needle.torch.optim.optimizer": "Optimizer",
         "needle.torch.optim.sgd": "ASGD SGD Rprop",
     },
+    "needle.torch.sparse": {
+        "needle.torch.sparse.coo": "DoubleTensor FloatTensor addmm mm softmax sum",
+    },
     "needle.torch.utils": {
         "needle.torch.utils.checkpoint": "checkpoint=",
         "needle.torch.utils.data": "data=",
+        "needle.torch.utils.tensorboard": "tensorboard=",
     },
     "needle.torch.utils.data": {
         "needle.torch.utils.data.dataloader": "dataloader= DataLoader",

@@ -11,8 +11,6 @@ INSTEAD: dict[str, str] = {
     ),
     **dict.fromkeys(("uint16", "uint32", "uint64"), "use int32 or int64"),
     **dict.fromkeys(("quantize_per_tensor", "quantization"), "use needle.nn.quantize"),
-    "distributed": "there is one process, whose threads set_num_threads chooses",
-    "onnx": "use needle.export",
 }  # fmt: skip
 
 

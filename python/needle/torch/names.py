@@ -127,6 +127,7 @@ TABLE: dict[str, str] = {
     "amp": "autocast GradScaler",
     "jit.compiling": "compile",
     "func.transforms": "vmap",
+    "sparse.coo": "sparse_coo_tensor spmm",
 }
 
 # Modules that are attributes of `torch`.

@@ -188,6 +188,15 @@ def to(x: Any, *args: Any, **options: Any) -> Any:
     return found.clone() if copy and found is x else found
 
 
+def to_sparse(x: Any, sparse_dim: object = None, *, layout: object = None) -> Any:
+    """What is not zero, as a sparse tensor."""
+    from ..sparse import coo
+
+    if layout is not None or sparse_dim not in (None, x.ndim):
+        raise NotImplementedError("[to_sparse] expected all axes and layout torch.sparse_coo.")
+    return coo.to_sparse(x)
+
+
 def _casting(name: str) -> Callable[..., Any]:
     target = in_engine(name)
 
@@ -428,7 +437,8 @@ METHODS: dict[str, Callable[..., Any]] = {
         "mvlgamma", "renorm", "igamma", "igammac", "resize_as_", "as_strided_scatter",
         "narrow_copy", "nonzero_static", "unsafe_chunk", "unsafe_split", "is_distributed",
     )},
-    "pin_memory": same, "share_memory_": same, "is_pinned": no, "is_shared": no, "coalesce": same,
+    "pin_memory": same, "share_memory_": same, "is_pinned": no, "is_shared": no,
+    "to_sparse": to_sparse, "to_sparse_coo": to_sparse, "to_dense": same,
     "record_stream": same, "is_inference": no, "is_conj": no, "is_neg": no, "cdist": linear.cdist,
     **{name: _casting(target) for name, target in CASTS.items()},
 }  # fmt: skip

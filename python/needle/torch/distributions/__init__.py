@@ -1,8 +1,10 @@
 """`torch.distributions`"""
 
+import sys as _sys
 from typing import TYPE_CHECKING
 
 from ...system.later import names_of as _names_of
+from ..nn.base.paths import register as _register
 
 if TYPE_CHECKING:
     from . import constraints as constraints, kl as kl, transforms as transforms
@@ -16,3 +18,5 @@ if TYPE_CHECKING:
     from .transforms import *
 else:
     __getattr__, __dir__ = _names_of(__name__)
+
+_register(_sys.modules, __name__)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...autograd import Tensor as EngineTensor
 from ...dtype import bool_
 from ...ops.contraction import einsum as contract
 from ...ops.matmul import MatMul
@@ -42,8 +43,15 @@ def _shown(x: Any) -> str:
     return "x".join(map(str, x.shape))
 
 
+def is_sparse(x: Any) -> bool:
+    """Is it a sparse tensor? Those are no tensors of the engine."""
+    return not isinstance(x, EngineTensor) and getattr(x, "is_sparse", False)
+
+
 def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """The matrix product, batched and broadcast over leading axes."""
+    if is_sparse(input):
+        return input @ other
     if kind(check("matmul", input)) is kind(check("matmul", other)) and is_floating(input):
         try:
             result = MatMul()(input, other)
@@ -56,7 +64,9 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
 
 @takes_out
 def mm(input: Any, mat2: Any) -> Any:
-    """The product of two matrices."""
+    """The product of two matrices, of which the first may be sparse."""
+    if is_sparse(input):
+        return input @ mat2
     return _product("mm", input, mat2, (2, 2))
 
 

@@ -5,11 +5,22 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-ELSEWHERE = {
+LAYERS = {
     "module": "..base.module", "lazy": "..base.lazy", "instancenorm": ".batchnorm",
     "flatten": ".shapes", "fold": ".shapes", "pixelshuffle": ".shapes",
     "channelshuffle": ".shapes", "upsampling": ".shapes", "distance": ".shapes",
 }  # fmt: skip
+DISTRIBUTIONS = (
+    "bernoulli beta binomial categorical cauchy chi2 dirichlet exponential geometric gumbel "
+    "half_normal independent laplace log_normal mixture_same_family normal one_hot_categorical "
+    "poisson transformed_distribution uniform studentT"
+)
+OPTIMIZERS = "adadelta adagrad adamw adamax asgd nadam radam rmsprop rprop sparse_adam"
+ELSEWHERE = {
+    "nn.modules": LAYERS,
+    "distributions": dict.fromkeys(DISTRIBUTIONS.split(), "."),
+    "optim": dict.fromkeys(OPTIMIZERS.split(), "."),
+}
 
 
 class Alias(ModuleType):
@@ -25,5 +36,5 @@ class Alias(ModuleType):
 
 def register(modules: dict[str, ModuleType], package: str) -> None:
     """Let imports of these paths find their aliases."""
-    for name, target in ELSEWHERE.items():
+    for name, target in ELSEWHERE[package.rpartition(".torch.")[2]].items():
         modules.setdefault(f"{package}.{name}", Alias(f"{package}.{name}", target, package))

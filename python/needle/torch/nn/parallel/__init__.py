@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from ...distributed import get_world_size
 from ..base.module import Module
 
 __all__ = ["DataParallel", "DistributedDataParallel"]
@@ -28,11 +31,19 @@ class DataParallel(Module):
 
 
 class DistributedDataParallel(Module):
-    """A model whose gradients are averaged over processes, after each backward pass."""
+    """The model itself under the name `module`, in a world of one process."""
 
     def __init__(self, module: Module, device_ids: Any = None, **options: Any) -> None:
         super().__init__()
-        raise NotImplementedError(
-            "[torch.nn.parallel.DistributedDataParallel] is missing; average the gradients with "
-            "needle.distributed, or run one process."
-        )
+        get_world_size()  # an error before `init_process_group`, as in PyTorch
+        if device_ids and any(str(d) not in ("cpu", "None") for d in device_ids):
+            raise ValueError("[DistributedDataParallel] expected no device_ids: there are no GPUs.")
+        self.module = module
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients are not averaged inside: one process averages none."""
+        yield

@@ -298,6 +298,7 @@ PUBLIC_NAMES: dict[str, dict[str, str]] = {
         "needle.torch.distributions.distribution": "Distribution ExponentialFamily",
         "needle.torch.distributions.gamma": "Beta Chi2 Dirichlet Gamma",
         "needle.torch.distributions.multivariate_normal": "MultivariateNormal",
+        "needle.torch.distributions.student": "StudentT",
     },
     "needle.torch.nn": {
         "needle.torch.nn.attention": "attention=",

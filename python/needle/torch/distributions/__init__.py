@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .gamma import *
     from .kl import kl_divergence as kl_divergence, register_kl as register_kl
     from .multivariate_normal import MultivariateNormal as MultivariateNormal
+    from .student import StudentT as StudentT
     from .transforms import *
 else:
     __getattr__, __dir__ = _names_of(__name__)

@@ -94,3 +94,9 @@ def test_paths_of_files() -> None:
 
     assert Categorical is torch.distributions.Categorical
     assert AdamW is torch.optim.AdamW
+
+
+def test_all_schedules_come_with_a_star() -> None:
+    from needle.torch.optim import lr_scheduler
+
+    assert {"CyclicLR", "OneCycleLR"} <= set(lr_scheduler.__all__)

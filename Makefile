@@ -15,6 +15,9 @@ NATIVE_TESTS := tests/parity tests/native
 THREAD_TESTS := tests/native/test_threads.py tests/parity/test_threads_equal.py \
   tests/compile/test_concurrency.py
 NUMPY_TESTS := tests/ops/test_forward.py tests/ops/test_gradient.py::test_gradient
+# Kernels of cuda() beside the reference: what the simulator runs in minutes.
+CUDA_PARITY := tests/parity/test_parity_mix.py tests/parity/test_parity_index.py \
+  tests/parity/test_program_random.py
 # Tests that open files and start processes; once more as `python -X dev`, which reports what stays open.
 DEV_TESTS := tests/io tests/data
 # For make check: the quickest tests of each room, without those that take seconds each.
@@ -104,7 +107,7 @@ tsan: .venv-tsan/installed .venv-tsan/with-test ## the thread pool's tests under
 
 cuda: $(VENV)/tested $(VENV)/with-test $(VENV)/with-cuda ## tests of cuda() on the simulator, which stands for the driver
 	NEEDLE_CUDA=sim $(PYTEST) tests/cuda
-	NEEDLE_CUDA=sim $(PYTEST) -k cuda tests/parity
+	NEEDLE_CUDA=sim $(PYTEST) -k cuda $(CUDA_PARITY)
 
 selftest: build/selftest/needle_selftest ## the kernels' self-test, without Python
 	$<

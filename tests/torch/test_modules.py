@@ -42,6 +42,8 @@ def to_ours(x: Any) -> Any:
         return {key: to_ours(value) for key, value in x.items()}
     if isinstance(x, theirs.dtype):
         return getattr(ours, str(x).partition(".")[2])
+    if callable(x) and (x.__module__ or "").startswith("torch"):  # such as F.gelu
+        return getattr(ours.nn.functional, x.__name__)
     return ours.device("cpu") if isinstance(x, theirs.device) else x
 
 

@@ -265,8 +265,10 @@ def gaussian_nll_loss(
     """(ln v + (x - t)² / v) / 2, v at least eps"""
     if isinstance(var, (int, float)):
         var = torch.full_like(input, var)
-    if var.shape != input.shape and tuple(var.shape) != (*input.shape[:-1], 1):
-        if tuple(var.shape) != tuple(input.shape[:-1]):
+    sizes, wanted = tuple(var.shape), tuple(input.shape)
+    others = [v for v, n in zip(sizes, wanted, strict=False) if v != n]
+    if sizes != wanted and not (len(sizes) == len(wanted) and others == [1]):  # one for an axis
+        if sizes != wanted[:-1]:
             raise ValueError("var is of incorrect size")
         var = var.unsqueeze(-1)
     if (var < 0).any():

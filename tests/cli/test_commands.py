@@ -54,7 +54,7 @@ def test_help_of_train_names_every_choice(capsys):
             ("train", "digits", "--batch-size", "5000"),
             "--batch-size 5000 is more than the training",
         ),
-        (("train", "digits", "--device", "cuda"), "argument --device: invalid choice: 'cuda'"),
+        (("train", "digits", "--device", "cuda"), "--device cuda: [cuda()] this device is not"),
         (("train", "--resume", "nowhere"), "nowhere is not a run: it has no config.json"),
         (("generate", "nowhere"), "nowhere is not a run: it has no config.json"),
         (("predict", "nowhere"), "the following arguments are required: FILE"),

@@ -99,7 +99,10 @@ def started(options: Namespace) -> tuple[Run, Settings]:
 def make_trainer(run: Run, settings: Settings, task: Task) -> Trainer:
     """Model, optimizer, schedule and loaders of a run. Weights are drawn from the seed."""
     np.random.seed(settings.seed)
-    device = device_named(settings.device)
+    try:
+        device = device_named(settings.device)
+    except RuntimeError as error:
+        raise UsageError(f"--device {settings.device}: {error}") from None
     model = build_model(settings.model, task.facts).to(device)
     train, validation, _ = task.loaders(settings.batch_size, device)
     if len(train) == 0:

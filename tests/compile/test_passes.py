@@ -15,7 +15,7 @@ from needle.dtype import float32
 
 
 def traced(function, *shapes):
-    types = [ArgumentType(s, float32, ndl.cpu(), False, True) for s in shapes]
+    types = [ArgumentType(s, float32, ndl.cpu(), False, ndl.Tensor) for s in shapes]
     return trace(function, tuple(0 for _ in shapes), {}, types).graph
 
 
